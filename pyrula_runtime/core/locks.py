@@ -1,0 +1,41 @@
+"""Lock arithmetic: who may write to a run, until when, and how the renewals are spaced.
+
+A lock is a right to write, not a right to run: user code may be paused past it and wake up later. So safety is in the
+token, checked inside every write: `fence` counts the claims of a run and only grows; `nonce` is random, because after
+a restored backup or a failover a counter may repeat. The time limit only decides when others may claim.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """Proof of one claim of one run; it goes with every write and is dead once another claim or release came."""
+
+    run_id: str
+    fence: int
+    nonce: str
+
+
+def renew_every_s(lock_ttl_s: float) -> float:
+    """A third of the lock's life: two renewals may be lost before it lapses."""
+    return lock_ttl_s / 3
+
+
+def may_commit(now_ms: int, lock_until_ms: int, lock_ttl_ms: int) -> bool:
+    """Whether so much of the lock is left that a write begun now can end inside it.
+
+    A tenth of the lock's life is kept as a margin for the write itself; past that the holder renews first.
+    """
+    return lock_until_ms - now_ms >= lock_ttl_ms // 10
+
+
+def outage_grace(now_ms: int, last_alive_ms: int, lock_ttl_ms: int) -> bool:
+    """Whether lapsed locks are the store's doing and not their holders'.
+
+    When nobody could reach the store for longer than a lock lives, every lock lapsed without its holder being at
+    fault: all of them are pushed out once by a full life instead of being reclaimed.
+    """
+    return now_ms - last_alive_ms > lock_ttl_ms
