@@ -1,0 +1,1 @@
+"""Where runs are kept: one protocol, and one subpackage for each kind of store that fulfils it."""
