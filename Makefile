@@ -1,0 +1,76 @@
+# Everything from a fresh clone: needs make and one CPython >= 3.11; the rest is installed into .venv, from the constraints.
+
+PYTHON = $(shell .ci/find-python 3.11 3.12 3.13 3.14)
+BIN = .venv/bin
+PYTEST = $(BIN)/python -m pytest -q
+# The box waits more than it computes: tests start processes and wait for them, so four at once suit two cores.
+AT_ONCE = -n 4
+# What must hold on every CPython: the rules, the API and the stores, on the embedded store.
+SHORT = $(wildcard tests/options tests/core tests/workflows tests/store)
+
+.PHONY: venv run test lint types layers tests core others nightly bench clean
+.NOTPARALLEL:
+.PRECIOUS: .venv-%/.installed
+
+venv: .venv/.installed
+
+run: venv
+	$(BIN)/python -m examples.orders.demo $(if $(ONCE),--once)
+
+test: lint types layers tests core others
+
+lint: venv
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: venv
+	$(BIN)/mypy
+
+layers: venv
+	$(PYTEST) tests/face
+
+tests: venv
+	$(PYTEST) $(AT_ONCE) --ignore=tests/face --ignore=tests/core
+
+core: venv
+	$(PYTEST) $(AT_ONCE) tests/core --cov=pyrula_runtime.core --cov-branch --cov-fail-under=100
+
+others: venv
+	@own=$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+	for version in 3.11 3.12 3.13; do \
+	    if [ $$version = $$own ]; then echo "CPython $$version: had the full set"; continue; fi; \
+	    if ! path=$$(.ci/find-python $$version); then echo "CPython $$version: not installed, left out"; continue; fi; \
+	    echo "CPython $$version: $$path, short set"; \
+	    $(MAKE) --no-print-directory short-$$version || exit 1; \
+	done
+
+short-%: .venv-%/.installed
+	$(<D)/bin/python -m pytest -q $(AT_ONCE) $(SHORT)
+
+# Soaks outlast the limit for one test, so it is lifted here and nowhere else.
+nightly: venv
+	$(PYTEST) -m nightly -o faulthandler_timeout=0
+
+bench: .venv/.bench
+	$(BIN)/python -m benchmarks $(ARGS)
+
+clean:
+	rm -rf .venv .venv-* .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.* build dist
+
+define install
+@test -n "$(1)" || { echo "no CPython >= 3.11 with the venv module was found; install one" >&2; exit 1; }
+$(1) -m venv $(@D)
+$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(2)]'
+@touch $@
+endef
+
+.venv/.installed: pyproject.toml constraints.txt
+	$(call install,$(PYTHON),dev)
+
+.venv/.bench: .venv/.installed
+	$(call install,$(PYTHON),dev$(comma)bench)
+
+.venv-%/.installed: pyproject.toml constraints.txt
+	$(call install,$(shell .ci/find-python $*),dev)
+
+comma := ,
