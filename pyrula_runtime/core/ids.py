@@ -1,7 +1,7 @@
 """Identities: of a run, a worker's incarnation, an operation inside a run.
 
 A run id is 26 characters of Crockford base 32, time first, so that ids sort by age and a listing needs no extra index.
-An operation's id is its branch, its name and its count there (`ship_all#1/charge#2`): it depends on the code's own
+An operation's id is its branch, its name and its count there (`ship_all()#1/charge#2`): it depends on the code's own
 structure alone and so is the same in every replay.
 """
 
@@ -57,4 +57,4 @@ class Branch:
 
     def fork(self, qualname: str) -> Branch:
         """The branch of a task that runs the coroutine function of this qualified name."""
-        return Branch(self._number(qualname))
+        return Branch(self._number(f"{qualname}()"))

@@ -1,1 +1,1 @@
-"""Where runs are kept: one protocol, and one subpackage for each kind of store that fulfils it."""
+"""Where runs are kept: one contract (`protocol`), one door (`opening`), and a package for each store."""
