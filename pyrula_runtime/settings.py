@@ -54,8 +54,7 @@ class Settings:
     def from_env(cls, environ: Mapping[str, str], **overrides: Any) -> Settings:
         """Read the settings from an environment; `overrides` (by `Option.key`, as text or value) win unless None."""
         values = given(SETTINGS, environ, overrides)
-        home = environ.get("HOME") or Path.home()
-        values["state_home"] = Path(values["state_home"] or Path(home, ".local", "state"))
+        values["state_home"] = Path(values["state_home"] or Path(environ.get("HOME") or Path.home(), ".local", "state"))
         refuse(_faults(values))
         return cls(**values)
 
