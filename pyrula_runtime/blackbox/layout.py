@@ -1,0 +1,150 @@
+"""Layout of a black box: what is where in the file, and what a record means.
+
+A record is a seal (CRC-32 of the body, 4 bytes) and a body of fixed size, little endian. A page of zeros fits no seal,
+so a record that was never written reads as unknown, too. Magic and version stand before the head's seal and stay there
+in every version to come; any other change of the layout raises the version, and readers leave other versions alone.
+
+Two records are special. A *span* (who executes on the lane or on a thread) is written millions of times an hour, so
+its names are packed and sealed once, as a `Place`, and the body, in front of them, carries the seal of that block. A
+*word* is one 64-bit number, milliseconds of the monotonic clock or 0.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from urllib.parse import quote
+from zlib import crc32
+
+MAGIC = b"PYRULABX"
+VERSION = 1
+RUN_SLOTS = 1024
+THREAD_SLOTS = 256
+NO_SLOT = -1  # what a full table gives; giving it back changes nothing
+
+SEAL = struct.Struct("<I")
+PREFIX = struct.Struct("<8sI")  # magic, version
+HEAD = struct.Struct("<16s16s48s64sQQQ")  # boot, store, incarnation, worker id, pid, start ticks, created wall ms
+PHASE = struct.Struct("<B200s")  # phase, exit reason
+WORD = struct.Struct("<Q")
+SPAN = struct.Struct("<QIQ")  # entries so far (0: nobody), seal of the place, since ms
+PLACE = struct.Struct("<128s64s96s")  # run id, workflow, step
+FULL = struct.Struct("<??")  # whether the tables of threads and of runs ever overflowed
+HELD = struct.Struct("<Q128s")  # fence, run id (empty: the slot is free)
+
+HEAD_AT = PREFIX.size
+PHASE_AT = HEAD_AT + SEAL.size + HEAD.size
+CONTROL_BEAT_AT = PHASE_AT + SEAL.size + PHASE.size
+LANE_BEAT_AT = CONTROL_BEAT_AT + SEAL.size + WORD.size
+STORE_LOCK_AT = LANE_BEAT_AT + SEAL.size + WORD.size
+FULL_AT = STORE_LOCK_AT + SEAL.size + WORD.size
+LANE_AT = FULL_AT + SEAL.size + FULL.size
+SPAN_SIZE = SEAL.size + SPAN.size + PLACE.size
+THREADS_AT = LANE_AT + SPAN_SIZE
+RUNS_AT = THREADS_AT + THREAD_SLOTS * SPAN_SIZE
+HELD_SIZE = SEAL.size + HELD.size
+SIZE = RUNS_AT + RUN_SLOTS * HELD_SIZE
+
+
+class Phase(Enum):
+    """How far a worker is in its life; the values are what is stored."""
+
+    starting = 1
+    ready = 2
+    draining = 3
+    stopping = 4
+    stopped_clean = 5
+
+
+class Nobody(Enum):
+    """The one value that says: it is certain that no turn executes there."""
+
+    NOBODY = "nobody"
+
+
+NOBODY = Nobody.NOBODY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where in which run code is about to execute; make it once per step, enter it as often as the loop does."""
+
+    run_id: str
+    workflow: str
+    step: str = ""  # empty: between steps, in the body of the workflow
+    block: bytes = field(init=False, repr=False, compare=False)
+    seal: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Pack the names, so that entering costs no encoding."""
+        block = PLACE.pack(exact(self.run_id, 128), shortened(self.workflow, 64), shortened(self.step, 96))
+        object.__setattr__(self, "block", block)
+        object.__setattr__(self, "seal", crc32(block))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executing:
+    """What a lane or thread executes: a place, since when, and at which entry of that lane (on a thread always 1)."""
+
+    run_id: str
+    workflow: str
+    step: str
+    since_ms: int
+    entries: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A run in flight and the fence of its claim."""
+
+    run_id: str
+    fence: int
+
+
+def sealed(body: bytes) -> bytes:
+    """The record that carries this body."""
+    return SEAL.pack(crc32(body)) + body
+
+
+NOBODY_THERE = sealed(SPAN.pack(0, 0, 0))
+NOTHING_HELD = sealed(HELD.pack(0, b""))
+
+
+def exact(text: str, size: int) -> bytes:
+    """An identity as bytes; one that does not fit is refused, because half an identity is another one."""
+    encoded = text.encode()
+    if not 0 < len(encoded) <= size or b"\0" in encoded:
+        raise ValueError(f"{text!r} must be 1 to {size} bytes long, without NUL, to be kept in a black box")
+    return encoded
+
+
+def shortened(text: str, size: int) -> bytes:
+    """A name as bytes; the end of one that does not fit gives way to a digest, so that it stays different."""
+    encoded = text.encode(errors="replace").replace(b"\0", b"?")
+    if len(encoded) <= size:
+        return encoded
+    digest = hashlib.blake2b(encoded, digest_size=4).hexdigest().encode()
+    return encoded[: size - 9].decode(errors="ignore").encode() + b"~" + digest
+
+
+def text_of(padded: bytes) -> str:
+    """The text of a field: it ends where its padding begins."""
+    return padded.rstrip(b"\0").decode()
+
+
+def store_digest(identity: str) -> bytes:
+    """Which store, in 16 bytes."""
+    return hashlib.blake2b(identity.encode(), digest_size=16).digest()
+
+
+def boxes_in(directory: Path) -> Path:
+    """Where the boxes are within a runtime directory."""
+    return directory / "boxes"
+
+
+def box_path(directory: Path, incarnation: str) -> Path:
+    """The box of this incarnation; whatever it is called, the name stays one name in that folder."""
+    return boxes_in(directory) / f"{quote(incarnation, safe='')}.box"

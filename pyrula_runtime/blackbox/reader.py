@@ -1,0 +1,145 @@
+"""Everybody's view of a black box: read one at any moment, find those of the dead, remove what is buried.
+
+A view is a photograph. None in it means unknown, because the record was being written at that moment; look again if
+the holder lives, and leave it at that if it is dead.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from pyrula_runtime.blackbox import layout
+from pyrula_runtime.blackbox.holding import glimpse, sweep
+from pyrula_runtime.blackbox.layout import NOBODY, SEAL, Executing, Held, Nobody, Phase, text_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxView:
+    """What a box said when it was read; `*_ms` are monotonic but for `created_ms`, and 0 means never or not at all."""
+
+    path: Path
+    held: bool  # whether its process was alive
+    boot_id: str
+    store_digest: bytes
+    incarnation: str
+    worker_id: str
+    pid: int
+    start_ticks: int
+    created_ms: int  # wall clock
+    phase: Phase | None
+    exit_reason: str
+    control_beat_ms: int | None
+    lane_beat_ms: int | None
+    store_lock_since_ms: int | None
+    lane: Executing | Nobody | None
+    threads: tuple[Executing, ...]
+    threads_complete: bool  # False: a record was unknown, or the table has overflowed at some time
+    in_flight: tuple[Held, ...]
+    in_flight_complete: bool
+
+
+def read_box(path: Path) -> BoxView | None:
+    """The box at this path; None if there is none, or it is not one, or of a layout that we cannot read."""
+    seen = glimpse(path, layout.SIZE)
+    if seen is None:
+        return None
+    data, held = seen
+    if len(data) != layout.SIZE or layout.PREFIX.unpack_from(data) != (layout.MAGIC, layout.VERSION):
+        return None
+    head = _unsealed(data, layout.HEAD_AT, layout.HEAD)
+    return None if head is None else _view(path, data, head, held=held)
+
+
+def find_dead(directory: Path, *, boot_id: str, store_identity: str) -> list[BoxView]:
+    """The boxes in this runtime directory whose holders are dead, of this boot and this store.
+
+    Boxes of another boot are removed, as are leftovers of births: nobody holds anything under them any more. Several
+    processes may find the same box; all may bury it, which the store makes the same as burying it once.
+    """
+    folder = layout.boxes_in(directory)
+    sweep(folder)
+    views = (read_box(path) for path in sorted(folder.glob("*.box")))
+    dead = [view for view in views if view is not None and not view.held]
+    for stale in dead:
+        if stale.boot_id != boot_id:
+            remove(stale)
+    store = layout.store_digest(store_identity)
+    return [view for view in dead if view.boot_id == boot_id and view.store_digest == store]
+
+
+def remove(view: BoxView) -> None:
+    """Take a buried box away; somebody else may have done it already."""
+    view.path.unlink(missing_ok=True)
+
+
+def _view(path: Path, data: bytes, head: tuple[Any, ...], *, held: bool) -> BoxView:
+    boot, store, incarnation, worker_id, pid, start_ticks, created_ms = head
+    phase, reason = _phase(data)
+    threads_full, runs_full = _unsealed(data, layout.FULL_AT, layout.FULL) or (True, True)
+    spans = [_span(data, layout.THREADS_AT + slot * layout.SPAN_SIZE) for slot in range(layout.THREAD_SLOTS)]
+    runs = [_held(data, layout.RUNS_AT + slot * layout.HELD_SIZE) for slot in range(layout.RUN_SLOTS)]
+    return BoxView(
+        path=path,
+        held=held,
+        boot_id=str(uuid.UUID(bytes=boot)),
+        store_digest=store,
+        incarnation=text_of(incarnation),
+        worker_id=text_of(worker_id),
+        pid=pid,
+        start_ticks=start_ticks,
+        created_ms=created_ms,
+        phase=phase,
+        exit_reason=reason,
+        control_beat_ms=_word(data, layout.CONTROL_BEAT_AT),
+        lane_beat_ms=_word(data, layout.LANE_BEAT_AT),
+        store_lock_since_ms=_word(data, layout.STORE_LOCK_AT),
+        lane=_span(data, layout.LANE_AT),
+        threads=tuple(span for span in spans if isinstance(span, Executing)),
+        threads_complete=not threads_full and None not in spans,
+        in_flight=tuple(run for run in runs if isinstance(run, Held)),
+        in_flight_complete=not runs_full and None not in runs,
+    )
+
+
+def _unsealed(data: bytes, at: int, body: struct.Struct) -> tuple[Any, ...] | None:
+    """The fields of a record, or None if its seal does not fit."""
+    start = at + SEAL.size
+    content = data[start : start + body.size]
+    return body.unpack(content) if SEAL.unpack_from(data, at) == (crc32(content),) else None
+
+
+def _word(data: bytes, at: int) -> int | None:
+    found = _unsealed(data, at, layout.WORD)
+    return found[0] if found else None
+
+
+def _phase(data: bytes) -> tuple[Phase | None, str]:
+    found = _unsealed(data, layout.PHASE_AT, layout.PHASE)
+    return (Phase(found[0]), text_of(found[1])) if found else (None, "")
+
+
+def _span(data: bytes, at: int) -> Executing | Nobody | None:
+    if data.startswith(layout.NOBODY_THERE, at):
+        return NOBODY
+    found = _unsealed(data, at, layout.SPAN)
+    if found is None:
+        return None
+    entries, seal, since_ms = found
+    start = at + SEAL.size + layout.SPAN.size
+    block = data[start : start + layout.PLACE.size]
+    if crc32(block) != seal:
+        return None
+    run_id, workflow, step = map(text_of, layout.PLACE.unpack(block))
+    return Executing(run_id=run_id, workflow=workflow, step=step, since_ms=since_ms, entries=entries)
+
+
+def _held(data: bytes, at: int) -> Held | Nobody | None:
+    if data.startswith(layout.NOTHING_HELD, at):
+        return NOBODY
+    found = _unsealed(data, at, layout.HELD)
+    return Held(run_id=text_of(found[1]), fence=found[0]) if found else None
