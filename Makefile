@@ -24,7 +24,7 @@ lint: venv
 	$(BIN)/ruff format --check .
 
 types: venv
-	$(BIN)/mypy
+	$(BIN)/mypy pyrula pyrula_runtime pyrula_supervisor $(wildcard tests examples benchmarks)
 
 layers: venv
 	$(PYTEST) tests/face

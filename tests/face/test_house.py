@@ -169,7 +169,8 @@ def sources(*folders: str) -> list[Source]:
 def test_the_house_is_in_order() -> None:
     found = [f"{each.path}: {fault}" for each in sources(*FOLDERS) for rule in RULES for fault in rule(each)]
     excused = {finding: re.sub(r"line \d+ ", "", finding) for finding in found}
-    assert [finding for finding in found if excused[finding] not in EXCEPTIONS] == []
+    faults = [finding for finding in found if excused[finding] not in EXCEPTIONS]
+    assert not faults, "\n".join(faults)
     assert sorted(EXCEPTIONS.keys() - excused.values()) == [], "exceptions that are needed no more"
 
 
