@@ -112,10 +112,11 @@ class StepFailed(PyrulaError):
     caught it: code that works live works replayed. Compare with `failed.error.type` or `failed.matches(SomeError)`.
     """
 
-    def __init__(self, step: str, error: ErrorRecord) -> None:
+    def __init__(self, step: str, error: ErrorRecord, op_id: str = "") -> None:
         super().__init__(f"step {step!r} failed: {error}")
         self.step = step
         self.error = error
+        self.op_id = op_id
 
     def matches(self, *types: type[BaseException]) -> bool:
         """Whether the step raised one of these exception classes (compared by class name)."""

@@ -24,14 +24,6 @@ def renew_every_s(lock_ttl_s: float) -> float:
     return lock_ttl_s / 3
 
 
-def may_commit(now_ms: int, lock_until_ms: int, lock_ttl_ms: int) -> bool:
-    """Whether so much of the lock is left that a write begun now can end inside it.
-
-    A tenth of the lock's life is kept as a margin for the write itself; past that the holder renews first.
-    """
-    return lock_until_ms - now_ms >= lock_ttl_ms // 10
-
-
 def outage_grace(now_ms: int, last_alive_ms: int, lock_ttl_ms: int) -> bool:
     """Whether lapsed locks are the store's doing and not their holders'.
 

@@ -1,0 +1,174 @@
+"""Replay: how a body that starts from the top meets what its journal already holds.
+
+Model. The body runs until it is parked: nothing in it can go on without an outcome from outside. Then exactly one
+entry enters it, in journal order, and it runs until parked again. Live and replayed turns share this gate, so the body
+cannot tell them apart: it is called with the same values in the same order and asks for the same operations.
+
+Identity, not order of asking, ties an operation to its entries: branch, name and count there (`core.ids.Branch`). Two
+steps that swap places without depending on each other still match; a step that was renamed, dropped or put before one
+that is recorded does not.
+
+The cursor answers each operation the body asks for with one of three words: `recorded` (its outcome comes when its
+place in the journal comes), `perform` (nobody has its outcome: do it, under this id), or it raises `JournalMismatch`.
+What must be performed is given out only when everything recorded has been replayed: a mismatch is found before
+anything is done in the world. An entry whose operation the body has not asked for when the entry's turn has come is
+a mismatch, because a parked body will never ask for it without that very entry.
+
+Withdrawal. A body may cancel an operation. That is the body's own doing and repeats itself in a replay; it is journaled
+so that people see it and so that a replay can tell when changed code no longer does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from pyrula_runtime.core.entries import (
+    AttemptFailed,
+    CancelRequested,
+    Completed,
+    DeadlinePassed,
+    Entry,
+    Failed,
+    Op,
+    Requeued,
+    Withdrawn,
+    in_force,
+)
+from pyrula_runtime.core.errors import JournalMismatch
+
+
+class Answer(Enum):
+    """What the journal says to an operation that the body asks for."""
+
+    recorded = "recorded"
+    perform = "perform"
+
+
+@dataclass(slots=True)
+class Asked:
+    """An operation the body has asked for, and how far it is."""
+
+    op: Op
+    attempts: int = 0  # failed ones on record
+    retry_at_ms: int = 0  # not before, from the last failed attempt
+    settled: bool = False  # an outcome or a withdrawal has been applied
+    withdrawn: bool = False  # the body does not want the outcome any more
+
+
+class Cursor:
+    """Where a turn stands between what is recorded and what is new."""
+
+    def __init__(self, journal: Sequence[Entry]) -> None:
+        """Begin before the first entry of `journal`, the whole of it as stored."""
+        self.length = len(journal)
+        self._recorded = in_force(journal)
+        self._next = 0
+        self._asked: dict[str, Asked] = {}
+        self._unperformed: list[Asked] = []
+        self._outcomes = {e.op.op_id: e.op for _, e in self._recorded if isinstance(e, Completed | Failed | Withdrawn)}
+        self._withdrawals: list[Op] = []  # made during replay, not on record
+
+    @property
+    def replaying(self) -> bool:
+        """Whether recorded entries are still to be applied."""
+        return self._next < len(self._recorded)
+
+    def on_record(self, kind: type[CancelRequested] | type[DeadlinePassed]) -> bool:
+        """Whether such a blow to the whole run is recorded already."""
+        return any(isinstance(entry, kind) for _, entry in self._recorded)
+
+    def ask(self, op: Op) -> Answer:
+        """The body asks for an operation. Raises JournalMismatch if the journal has another kind under this id."""
+        recorded = self._outcomes.get(op.op_id)
+        if recorded is not None and recorded != op:
+            raise JournalMismatch(f"the journal has {recorded} where the code now asks for {op}")
+        asked = self._asked[op.op_id] = Asked(op)
+        if recorded is not None:
+            return Answer.recorded
+        self._unperformed.append(asked)
+        return Answer.perform
+
+    def withdraw(self, op: Op) -> bool:
+        """The body cancels an operation; True if that is to be appended to the journal now.
+
+        During replay the answer is False: what is missing on record comes out of `finish_replay`.
+        """
+        asked = self._asked[op.op_id]
+        if asked.settled or asked.withdrawn:
+            return False
+        asked.withdrawn = True
+        if op.op_id in self._outcomes:
+            return False
+        if self.replaying:
+            self._withdrawals.append(op)
+            return False
+        asked.settled = True
+        return True
+
+    def replay_next(self) -> Entry:
+        """Apply the next recorded entry; the body is parked. Raises JournalMismatch if the code no longer fits it."""
+        position, entry = self._recorded[self._next]
+        self._check(position, entry)
+        self._next += 1
+        self._apply(entry)
+        return entry
+
+    def append(self, entry: Entry) -> None:
+        """Apply an entry that is new: it takes the next place in the journal."""
+        self.length += 1
+        self._apply(entry)
+
+    def wants(self, op: Op) -> bool:
+        """Whether the body still waits for this operation's outcome."""
+        asked = self._asked[op.op_id]
+        return not asked.withdrawn
+
+    def is_open(self, op: Op) -> bool:
+        """Whether the operation has neither outcome nor withdrawal on record."""
+        return not self._asked[op.op_id].settled
+
+    def take_unperformed(self) -> list[Asked]:
+        """The operations to perform that were not given out yet, in the order of asking; nothing during replay."""
+        if self.replaying:
+            return []
+        taken = [asked for asked in self._unperformed if not asked.withdrawn]
+        self._unperformed.clear()
+        return taken
+
+    def finish_replay(self) -> list[Op]:
+        """Withdrawals the body made during replay that are not on record yet: append them now."""
+        made, self._withdrawals = self._withdrawals, []
+        for op in made:
+            self._asked[op.op_id].settled = True
+        return made
+
+    def check_ended(self) -> None:
+        """The body has ended: what is left on record must at least have been asked for; JournalMismatch otherwise."""
+        for position, entry in self._recorded[self._next :]:
+            if isinstance(entry, Completed | Failed | AttemptFailed) and entry.op.op_id not in self._asked:
+                raise JournalMismatch(f"journal entry {position + 1} is {entry.op}, but the code ended before it")
+
+    def _check(self, position: int, entry: Entry) -> None:
+        if isinstance(entry, CancelRequested | DeadlinePassed | Requeued):
+            return
+        asked = self._asked.get(entry.op.op_id)
+        if asked is None or asked.op != entry.op:
+            raise JournalMismatch(f"journal entry {position + 1} is {entry.op}, but the code asks for {self._open()}")
+        if isinstance(entry, Withdrawn) and not asked.withdrawn:
+            raise JournalMismatch(f"journal entry {position + 1} cancels {entry.op}, but the code still waits for it")
+
+    def _open(self) -> str:
+        waiting = [str(asked.op) for asked in self._asked.values() if not asked.settled and not asked.withdrawn]
+        return ", ".join(waiting) or "nothing"
+
+    def _apply(self, entry: Entry) -> None:
+        match entry:
+            case Completed() | Failed() | Withdrawn():
+                self._asked[entry.op.op_id].settled = True
+            case AttemptFailed():
+                asked = self._asked[entry.op.op_id]
+                asked.attempts, asked.retry_at_ms = entry.number, entry.retry_at_ms
+            case _:
+                pass  # strikes the run as a whole: nothing to note for any one operation

@@ -1,0 +1,42 @@
+"""How large a run may grow, and the sentences that say so.
+
+An entry may have 1 MB, a journal 50 MB or 51,200 entries. Larger things belong into a store of their own, with a
+reference in the journal: every worker that resumes the run has to read all of it. A warning comes at a fifth, while
+there is time to change the workflow.
+"""
+
+from __future__ import annotations
+
+MAX_ENTRY_BYTES = 1_000_000
+MAX_JOURNAL_BYTES = 50_000_000
+MAX_JOURNAL_ENTRIES = 51_200
+WARN_SHARE = 0.2
+
+
+def entry_fault(what: str, size: int) -> str | None:
+    """Why a value of this many bytes cannot be journaled, or None."""
+    if size <= MAX_ENTRY_BYTES:
+        return None
+    return (
+        f"{what} has {size:,} bytes of JSON and the limit is {MAX_ENTRY_BYTES:,}; keep it in a store of your own and "
+        f"pass a reference"
+    )
+
+
+def journal_fault(entries: int, size: int) -> str | None:
+    """Why a journal cannot grow to this many entries and bytes, or None."""
+    if entries <= MAX_JOURNAL_ENTRIES and size <= MAX_JOURNAL_BYTES:
+        return None
+    return (
+        f"the journal would have {entries:,} entries and {size:,} bytes; its limits are {MAX_JOURNAL_ENTRIES:,} and "
+        f"{MAX_JOURNAL_BYTES:,}: split the work into several runs"
+    )
+
+
+def passes_warning(entries: int, size: int, added_entries: int, added_size: int) -> bool:
+    """Whether this growth crosses a fifth of a limit (true once in the life of a journal for each limit)."""
+
+    def crosses(before: int, added: int, limit: int) -> bool:
+        return before < limit * WARN_SHARE <= before + added
+
+    return crosses(entries, added_entries, MAX_JOURNAL_ENTRIES) or crosses(size, added_size, MAX_JOURNAL_BYTES)

@@ -1,0 +1,301 @@
+"""A workflow's body in flight: the async kind on its own little loop, the plain kind in its own thread.
+
+Both look the same to the turn that drives them. A body is *parked* when it can only go on by an outcome; the turn
+delivers one, the body runs and parks again. On the way it tells its `BodyPort` what it asks for, what it no longer
+wants, and how it ends. The async body runs inside the call that delivers; the threaded one runs on while the lane does
+other things and reports through the lane's loop, so nothing of a turn is ever touched from two threads.
+
+Ending from outside. `strike` lets `CancelledError` in and the body may go on with durable operations (compensation).
+`suspend` lets `TurnSuspended` in: every operation called from then on raises it again, and whatever the body does on
+the way out is neither journaled nor heard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import queue
+from asyncio import events
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Protocol, cast
+
+from pyrula_runtime.core.entries import Op, OpKind
+from pyrula_runtime.core.errors import TurnSuspended, UsageError
+from pyrula_runtime.core.ids import Branch, derived_bytes
+from pyrula_runtime.engine.body_loop import BodyLoop
+from pyrula_runtime.engine.program import StepCall
+
+# how often a suspended body's leftover tasks are cancelled again before they are let go
+_UNWIND_ROUNDS = 3
+
+
+class BodyPort(Protocol):
+    """What a body reports to, always on the lane's thread."""
+
+    run_id: str
+
+    @property
+    def replaying(self) -> bool:
+        """Whether the body goes over what it did in an earlier turn."""
+
+    def now_ms(self) -> int:
+        """The time of the newest entry that entered the body."""
+
+    def asked(self, op: Op, call: StepCall) -> bool:
+        """The body asks for an operation; False if the turn is over and the body must unwind."""
+
+    def withdrew(self, op: Op) -> None:
+        """The body no longer wants an operation's outcome."""
+
+    def parked(self) -> None:
+        """A threaded body has parked or ended."""
+
+    def ended(self, value: object, error: BaseException | None) -> None:
+        """The body returned `value` or raised `error`."""
+
+
+class Body(Protocol):
+    """What a turn can do to a body."""
+
+    is_parked: bool
+
+    def start(self) -> None:
+        """Run to the first parking place."""
+
+    def deliver(self, op: Op, value: object, error: BaseException | None) -> None:
+        """Let an outcome in; the body is parked."""
+
+    def strike(self) -> None:
+        """Let CancelledError in; the body is parked."""
+
+    def suspend(self) -> None:
+        """Let TurnSuspended in; nothing is reported afterwards."""
+
+
+class _Operation(asyncio.Future[Any]):
+    """What a durable operation gives to an async body: a future that tells when the body cancels it."""
+
+    def __init__(self, op: Op, body: AsyncBody) -> None:
+        super().__init__(loop=cast(asyncio.AbstractEventLoop, body.loop))
+        self._op = op
+        self._body = body
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        cancelled = super().cancel(msg)
+        if cancelled:
+            self._body.withdraw(self._op)
+        return cancelled
+
+
+class AsyncBody:
+    """A coroutine function's body; also what its context talks to (program.Operations)."""
+
+    is_parked = True
+
+    def __init__(self, port: BodyPort, make: Callable[[AsyncBody], Coroutine[Any, Any, Any]]) -> None:
+        self.loop = BodyLoop()
+        self.run_id = port.run_id
+        self._port = port
+        self._make = make
+        self._waiting: dict[str, _Operation] = {}
+        self._root: asyncio.Task[Any] | None = None
+        self._over = False
+
+    # towards the turn
+
+    def start(self) -> None:
+        self._root = self.loop.create_root(self._make(self))
+        self._run()
+
+    def deliver(self, op: Op, value: object, error: BaseException | None) -> None:
+        waiting = self._waiting.pop(op.op_id)
+        if error is not None:
+            waiting.set_exception(error)
+        else:
+            waiting.set_result(value)
+        self._run()
+
+    def strike(self) -> None:
+        assert self._root is not None
+        self._root.cancel()
+        self._run()
+
+    def suspend(self) -> None:
+        self._over = True
+        for waiting in list(self._waiting.values()):
+            if not waiting.done():
+                waiting.set_exception(TurnSuspended())
+        self.loop.drain()
+        for _ in range(_UNWIND_ROUNDS):
+            for task in self.loop.tasks():
+                task.cancel()
+            self.loop.drain()
+        self._let_go()
+
+    def _run(self) -> None:
+        self.loop.drain()
+        root = self._root
+        if root is None or not root.done() or self._over:
+            return
+        self._over = True
+        error = asyncio.CancelledError() if root.cancelled() else root.exception()
+        value = None if error is not None else root.result()
+        for task in self.loop.tasks():  # what the body started and did not wait for ends with it
+            task.cancel()
+        self.loop.drain()
+        self._let_go()
+        self._port.ended(value, error)
+
+    def _let_go(self) -> None:
+        self._waiting.clear()
+        self.loop.close()
+
+    # towards the context
+
+    def step(self, call: StepCall) -> asyncio.Future[Any]:
+        op = Op(op_id=self._branch().op_id(call.name), kind=OpKind.step, name=call.name)
+        operation = _Operation(op, self)
+        if not self._port.asked(op, call):
+            raise TurnSuspended
+        self._waiting[op.op_id] = operation
+        return operation
+
+    def derive(self, name: str) -> bytes:
+        return derived_bytes(self.run_id, self._branch().op_id(name))
+
+    def now_ms(self) -> int:
+        return self._port.now_ms()
+
+    @property
+    def replaying(self) -> bool:
+        return self._port.replaying
+
+    def withdraw(self, op: Op) -> None:
+        self._waiting.pop(op.op_id, None)
+        if not self._over:
+            self._port.withdrew(op)
+
+    def _branch(self) -> Branch:
+        if self._over:
+            raise TurnSuspended
+        if events._get_running_loop() is not cast(Any, self.loop):
+            raise UsageError(
+                "a durable operation was called outside the workflow's body, for example inside a step; call it in "
+                "the body and pass the value on"
+            )
+        return self.loop.branch()
+
+
+class _Waiting:
+    """Operations that a threaded body waits for, all together; the answer is taken by its thread."""
+
+    def __init__(self, ops: list[Op]) -> None:
+        self.ops = ops
+        self.missing = {op.op_id for op in ops}
+        self.values: dict[str, object] = {}
+        self.answer: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+
+
+class SyncBody:
+    """A plain function's body in a thread; also what its context talks to (program.SyncOperations)."""
+
+    def __init__(
+        self,
+        port: BodyPort,
+        run: Callable[[SyncBody], Any],
+        lane: asyncio.AbstractEventLoop,
+        start_thread: Callable[[Callable[[], None]], object],
+    ) -> None:
+        self.is_parked = False
+        self.run_id = port.run_id
+        self._port = port
+        self._run = run
+        self._lane = lane
+        self._start_thread = start_thread
+        self._branch = Branch()
+        self._waiting: _Waiting | None = None
+        self._over = False
+
+    # towards the turn, on the lane's thread
+
+    def start(self) -> None:
+        context = contextvars.copy_context()
+        self._start_thread(partial(context.run, self._in_thread))
+
+    def deliver(self, op: Op, value: object, error: BaseException | None) -> None:
+        waiting = self._waiting
+        if waiting is None or op.op_id not in waiting.missing:
+            return  # of a group that has failed already; nobody looks at it any more
+        waiting.missing.discard(op.op_id)
+        waiting.values[op.op_id] = value
+        if error is not None or not waiting.missing:
+            self._resume(error)
+
+    def strike(self) -> None:
+        waiting = self._waiting
+        if waiting is not None:
+            for op in waiting.ops:
+                if op.op_id in waiting.missing:
+                    self._port.withdrew(op)
+        self._resume(asyncio.CancelledError())
+
+    def suspend(self) -> None:
+        self._over = True
+        if self._waiting is not None:
+            self._resume(TurnSuspended())
+
+    def _resume(self, error: BaseException | None) -> None:
+        waiting, self._waiting = self._waiting, None
+        assert waiting is not None
+        self.is_parked = False
+        waiting.answer.put(error)
+
+    def _asked(self, waiting: _Waiting, calls: list[StepCall]) -> None:
+        self._waiting, self.is_parked = waiting, True
+        if self._over or not all(map(self._port.asked, waiting.ops, calls)):
+            self._over = True
+            self._resume(TurnSuspended())
+            return
+        self._port.parked()
+
+    def _ended(self, value: object, error: BaseException | None) -> None:
+        if not self._over:
+            self._over, self.is_parked = True, True
+            self._port.ended(value, error)
+            self._port.parked()
+
+    # towards the context, on the body's own thread
+
+    def steps(self, calls: list[StepCall]) -> list[Any]:
+        if self._over:
+            raise TurnSuspended
+        ops = [Op(op_id=self._branch.op_id(call.name), kind=OpKind.step, name=call.name) for call in calls]
+        waiting = _Waiting(ops)
+        if not ops:
+            return []
+        self._lane.call_soon_threadsafe(self._asked, waiting, calls)
+        error = waiting.answer.get()
+        if error is not None:
+            raise error
+        return [waiting.values[op.op_id] for op in ops]
+
+    def derive(self, name: str) -> bytes:
+        return derived_bytes(self.run_id, self._branch.op_id(name))
+
+    def now_ms(self) -> int:
+        return self._port.now_ms()
+
+    @property
+    def replaying(self) -> bool:
+        return self._port.replaying
+
+    def _in_thread(self) -> None:
+        value: object = None
+        error: BaseException | None = None
+        try:
+            value = self._run(self)
+        except BaseException as raised:  # noqa: BLE001 - whatever the user's code raises is the run's outcome
+            error = raised
+        if not self._lane.is_closed():
+            self._lane.call_soon_threadsafe(self._ended, value, error)

@@ -1,0 +1,106 @@
+"""Journal entries and errors as bytes: one JSON document each, short keys, never pickle.
+
+The letters under `k` are stored for ever; a new kind gets a new letter and an old one keeps its meaning.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from pyrula_runtime.core.entries import (
+    AttemptFailed,
+    CancelRequested,
+    Completed,
+    DeadlinePassed,
+    Entry,
+    Failed,
+    Json,
+    Op,
+    OpKind,
+    Requeued,
+    Withdrawn,
+)
+from pyrula_runtime.core.errors import ErrorRecord, InputError
+
+
+def dump_json(value: Json) -> bytes:
+    """JSON bytes; InputError names what JSON cannot hold."""
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError as error:
+        raise InputError(f"not JSON: {error}") from error
+
+
+def load_json(raw: bytes) -> Json:
+    """The value of a JSON document; InputError if it is none."""
+    try:
+        value: Json = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise InputError(f"not JSON: {error}") from error
+    return value
+
+
+def error_to_json(error: ErrorRecord) -> dict[str, Any]:
+    """An error as a JSON object."""
+    return {"type": error.type, "message": error.message, "traceback": error.traceback, "detail": error.detail}
+
+
+def dump_error(error: ErrorRecord) -> bytes:
+    """An error as bytes, for a run's error."""
+    return orjson.dumps(error_to_json(error))
+
+
+def load_error(raw: bytes | dict[str, Any]) -> ErrorRecord:
+    """An error back from bytes or from its JSON object."""
+    tree = orjson.loads(raw) if isinstance(raw, bytes) else raw
+    return ErrorRecord(
+        type=tree["type"], message=tree["message"], traceback=tree.get("traceback", ""), detail=tree.get("detail", {})
+    )
+
+
+def dump_entry(entry: Entry) -> bytes:
+    """One journal entry as bytes."""
+    tree: dict[str, Any] = {"at": entry.at_ms}
+    match entry:
+        case Completed(value=value):
+            tree |= {"k": "v", "v": value}
+        case Failed(error=error):
+            tree |= {"k": "e", "e": error_to_json(error)}
+        case Withdrawn():
+            tree["k"] = "w"
+        case AttemptFailed(number=number, error=error, retry_at_ms=retry_at):
+            tree |= {"k": "a", "n": number, "e": error_to_json(error), "r": retry_at}
+        case CancelRequested():
+            tree["k"] = "c"
+        case DeadlinePassed():
+            tree["k"] = "d"
+        case Requeued(void_from=void_from):
+            tree |= {"k": "q", "f": void_from}
+    if isinstance(entry, Completed | Failed | Withdrawn | AttemptFailed):
+        tree |= {"o": entry.op.op_id, "t": entry.op.kind, "m": entry.op.name}
+    return orjson.dumps(tree)
+
+
+def load_entry(raw: bytes) -> Entry:
+    """One journal entry from bytes; ValueError for a kind that this version does not know."""
+    tree = orjson.loads(raw)
+    at, kind = tree["at"], tree["k"]
+    if kind == "c":
+        return CancelRequested(at_ms=at)
+    if kind == "d":
+        return DeadlinePassed(at_ms=at)
+    if kind == "q":
+        return Requeued(at_ms=at, void_from=tree["f"])
+    op = Op(op_id=tree["o"], kind=OpKind(tree["t"]), name=tree["m"])
+    if kind == "v":
+        return Completed(op=op, at_ms=at, value=tree["v"])
+    if kind == "w":
+        return Withdrawn(op=op, at_ms=at)
+    error = load_error(tree["e"])
+    if kind == "e":
+        return Failed(op=op, at_ms=at, error=error)
+    if kind == "a":
+        return AttemptFailed(op=op, at_ms=at, number=tree["n"], error=error, retry_at_ms=tree["r"])
+    raise ValueError(f"journal entry of unknown kind {kind!r}: written by a newer version of Pyrula")

@@ -1,0 +1,28 @@
+"""What the running code belongs to: the run, and inside a step the step, for logs, watchdog and idempotency keys.
+
+A context variable carries it, so that child tasks, callbacks and threads started through the engine inherit it.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Current:
+    """Whose code is running. `op_id`, `step` and `attempt` are empty in a body."""
+
+    run_id: str
+    workflow: str
+    op_id: str = ""
+    step: str = ""
+    attempt: int = 0
+
+    @property
+    def idempotency_key(self) -> str:
+        """Equal in every attempt of this step of this run, also after crashes; the run's id in a body."""
+        return f"{self.run_id}:{self.op_id}" if self.op_id else self.run_id
+
+
+current: ContextVar[Current | None] = ContextVar("pyrula_current", default=None)

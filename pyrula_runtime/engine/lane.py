@@ -1,0 +1,348 @@
+"""The lane: the thread and event loop on which a worker's turns are driven and its async steps run.
+
+Everything of a turn happens on the lane's thread; other threads reach it through `post`. The lane commits straight to
+the store's writer and, when a run ends, claims the next in the same call: only the first runs after idleness come from
+the claim loop on the control thread. Plain (sync) workflows and steps get threads of two pools: a body that waits for
+its step must never keep that step from starting.
+
+A turn that ends by itself passes its slot to the run that its last commit claimed. A turn that is stopped (drain, lost
+lock) hands its run back only when no thread of it is left in user code, or when the caller's patience is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import threading
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+from pyrula_runtime.core.cursor import Asked
+from pyrula_runtime.core.errors import ErrorRecord, InputError, StoreUnavailable
+from pyrula_runtime.core.locks import Token
+from pyrula_runtime.core.status import RunEvent, RunStatus, after
+from pyrula_runtime.engine.body import AsyncBody, Body, SyncBody
+from pyrula_runtime.engine.codec import dump_error, load_entry, load_json
+from pyrula_runtime.engine.current import Current, current
+from pyrula_runtime.engine.program import Program, StepCall
+from pyrula_runtime.engine.slots import Slots
+from pyrula_runtime.engine.step_run import StepRun
+from pyrula_runtime.engine.turn import Turn
+from pyrula_runtime.stores.protocol import Claim, ClaimRequest, Commit, Committed, Release, Serves, Store
+
+log = logging.getLogger("pyrula.lane")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneSetup:
+    """What a lane is made of."""
+
+    store: Store
+    programs: Mapping[str, Program]
+    incarnation: str
+    slots: Slots
+    lock_ttl_ms: int
+    now_ms: Callable[[], int]
+    on_free_slot: Callable[[], None]  # any thread: a slot came free that no claim took over
+    on_failed: Callable[[BaseException], None]  # any thread: the lane cannot go on
+
+    def claim_request(self, limit: int) -> ClaimRequest:
+        """A request for at most `limit` runs of the programs served here."""
+        return ClaimRequest(
+            incarnation=self.incarnation,
+            serves=tuple(Serves(workflow=p.name, version=p.version) for p in self.programs.values()),
+            limit=limit,
+            lock_ttl_ms=self.lock_ttl_ms,
+            to_status=after(RunStatus.queued, RunEvent.claim),
+        )
+
+
+class Lane:
+    """One lane; it is the turns' `Host` and the steps' `StepPlace`."""
+
+    def __init__(self, setup: LaneSetup) -> None:
+        self.lock_ttl_ms = setup.lock_ttl_ms
+        self.loop: asyncio.AbstractEventLoop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self._run, name="pyrula-lane", daemon=True)
+        self.driving: Current | None = None  # whose body is running right now
+        self.turns_done = 0
+        self.draining = False
+        self._setup = setup
+        self._store = setup.store
+        self._one = setup.claim_request(1)
+        self._turns: dict[str, Turn] = {}
+        self._threads_of: dict[str, int] = {}
+        self._chores: set[asyncio.Task[None]] = set()
+        self._stopping = False
+        self._step_threads = ThreadPoolExecutor(setup.slots.capacity, "pyrula-step")
+        self._body_threads = ThreadPoolExecutor(setup.slots.capacity, "pyrula-body")
+
+    # from other threads
+
+    def start(self) -> None:
+        """Start the thread."""
+        self.thread.start()
+
+    def post(self, callback: Callable[..., object], *args: object) -> None:
+        """Run `callback` on the lane's thread soon."""
+        self.loop.call_soon_threadsafe(callback, *args)
+
+    def held(self) -> list[Token]:
+        """The tokens of all turns on this lane."""
+        return [turn.claim.token for turn in list(self._turns.values())]
+
+    def stop(self) -> None:
+        """End the loop and the pools; threads in user code are left to themselves."""
+        self._stopping = True
+        self._step_threads.shutdown(wait=False, cancel_futures=True)
+        self._body_threads.shutdown(wait=False, cancel_futures=True)
+        if self.thread.is_alive():
+            self.loop.call_soon_threadsafe(self.loop.stop)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.set_task_factory(cast(Any, _tagging_factory))
+        self.loop.set_exception_handler(self._on_callback_error)
+        try:
+            while not self._stopping:
+                try:
+                    self.loop.run_forever()
+                except (SystemExit, KeyboardInterrupt):  # raised by a step, whose task has kept it as its outcome
+                    continue
+                break
+        finally:
+            self.loop.close()
+            if not self._stopping:
+                self._setup.on_failed(RuntimeError("the lane's event loop was stopped by user code"))
+
+    def _on_callback_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        handle = context.get("handle")
+        error = context.get("exception")
+        whose = None if handle is None else handle._context.get(current)
+        log.error("%s", context.get("message"), exc_info=error, extra=_fields(whose))
+        if handle is not None and whose is None and error is not None:
+            self._setup.on_failed(error)
+
+    # on the lane's thread: claims in
+
+    def accept(self, claims: Sequence[Claim]) -> None:
+        """Start a turn for each claim; their slots are taken already."""
+        for claim in claims:
+            if self.draining:
+                self._hand_back(claim)
+            elif len(claim.journal) < claim.journal_len:
+                self._spawn(self._read_on(claim))
+            else:
+                self._begin(claim, claim.journal)
+
+    async def _read_on(self, claim: Claim) -> None:
+        journal = list(claim.journal)
+        try:
+            while len(journal) < claim.journal_len:
+                journal += await self._store.read_journal(claim.token.run_id, len(journal))
+        except StoreUnavailable as error:
+            log.warning("cannot read the journal: %s", error, extra={"run_id": claim.token.run_id})
+            self._hand_back(claim)
+            return
+        self._begin(claim, journal)
+
+    def _begin(self, claim: Claim, journal: Sequence[bytes]) -> None:
+        program = self._setup.programs[claim.workflow]
+        try:
+            turn = Turn(claim, program, [load_entry(raw) for raw in journal], self)
+        except (ValueError, KeyError) as error:
+            record = ErrorRecord(type="JournalMismatch", message=f"the journal cannot be read: {error!r}")
+            self._hand_back(claim, error=dump_error(record))
+            return
+        self._turns[turn.run_id] = turn
+        turn.begin()
+
+    def _hand_back(self, claim: Claim, error: bytes | None = None) -> None:
+        """Give a claim back that never became a turn; with an error the run is paused until somebody looks."""
+        event = RunEvent.release if error is None else RunEvent.mismatch
+        status = after(RunStatus.running, event)
+        release = Release(token=claim.token, status=status, ready=error is None, error=error)
+        self._spawn(self._release(release))
+        self._free_slot()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self.loop.create_task(work)
+        self._chores.add(task)
+        task.add_done_callback(self._chores.discard)
+
+    async def _release(self, release: Release) -> None:
+        try:
+            await self._store.release(release)
+        except StoreUnavailable as error:  # the lock lapses or a burial frees it
+            log.warning("cannot hand the run back: %s", error, extra={"run_id": release.token.run_id})
+
+    # on the lane's thread: what turns need (Host, StepPlace)
+
+    def now_ms(self) -> int:
+        return self._setup.now_ms()
+
+    def chance(self) -> float:
+        return random.random()  # jitter, no secret
+
+    def make_body(self, turn: Turn) -> Body:
+        program, claim = turn.program, turn.claim
+        whose = Current(run_id=turn.run_id, workflow=program.name)
+        if program.start is not None:
+            start = program.start
+
+            async def body(operations: AsyncBody) -> Any:
+                current.set(whose)
+                return await start(operations, load_json(claim.input))
+
+            return _DrivenBody(AsyncBody(turn, body), self, whose)
+
+        run = program.run
+        if run is None:
+            raise InputError(f"program {program.name!r} has no body")
+
+        def threaded(operations: SyncBody) -> Any:
+            current.set(whose)
+            return run(operations, load_json(claim.input))
+
+        return SyncBody(turn, threaded, self.loop, partial(self._in_thread, self._body_threads, turn.run_id))
+
+    def in_thread(self, run_id: str, work: Callable[[], Any]) -> Future[Any]:
+        return self._in_thread(self._step_threads, run_id, work)
+
+    def perform(self, turn: Turn, asked: Asked, call: StepCall) -> StepRun:
+        whose = Current(run_id=turn.run_id, workflow=turn.program.name)
+        return StepRun(self, turn, whose, asked, call)
+
+    def commit(self, commit: Commit) -> asyncio.Future[Committed]:
+        return self._store.commit(commit)
+
+    def claim_request(self) -> ClaimRequest | None:
+        return None if self.draining else self._one
+
+    def over(self, turn: Turn, claims: Sequence[Claim] | None) -> None:
+        self._forget(turn)
+        self.turns_done += 1
+        if claims:
+            self.accept(claims)
+        else:
+            self._free_slot()
+
+    def lost(self, turn: Turn, reason: str) -> None:
+        log.warning("turn ended: %s", reason, extra=self._of(turn))
+        self._forget(turn)
+        self._free_slot()
+
+    def note(self, turn: Turn, level: int, message: str, *args: object) -> None:
+        log.log(level, message, *args, extra=self._of(turn))
+
+    def _forget(self, turn: Turn) -> None:
+        if self._turns.get(turn.run_id) is turn:
+            del self._turns[turn.run_id]
+
+    def _free_slot(self) -> None:
+        self._setup.slots.give(1)
+        self._setup.on_free_slot()
+
+    def _of(self, turn: Turn) -> dict[str, str]:
+        return {"run_id": turn.run_id, "workflow": turn.program.name}
+
+    # on the lane's thread: what the control thread orders
+
+    def cancel(self, run_ids: Sequence[str]) -> None:
+        """The cancellation of these runs was requested."""
+        for run_id in run_ids:
+            turn = self._turns.get(run_id)
+            if turn is not None:
+                turn.cancel()
+
+    def drop(self, tokens: Sequence[Token]) -> None:
+        """These tokens are dead: end their turns without a trace."""
+        for token in tokens:
+            turn = self._turns.get(token.run_id)
+            if turn is not None and turn.claim.token == token:
+                turn.suspend()
+                self.lost(turn, "lock lost")
+
+    async def suspend_all(self, patience_s: float) -> int:
+        """Stop every turn and hand the runs back; how many. Runs with a thread in user code come last.
+
+        Waits at most `patience_s` for those threads; then they are abandoned and their runs handed back all the same.
+        """
+        turns = list(self._turns.values())
+        for turn in turns:
+            turn.suspend()
+        deadline = self.loop.time() + patience_s
+        for turn in sorted(turns, key=lambda turn: self._threads_of.get(turn.run_id, 0)):
+            while self._threads_of.get(turn.run_id) and self.loop.time() < deadline:
+                await asyncio.sleep(0.02)
+            status = after(RunStatus.running, RunEvent.release)
+            await self._release(Release(token=turn.claim.token, status=status, ready=True))
+            self._forget(turn)
+            self._free_slot()
+        return len(turns)
+
+    def _in_thread(self, pool: ThreadPoolExecutor, run_id: str, work: Callable[[], Any]) -> Future[Any]:
+        """Run user code in a thread, and know for how long the run has one."""
+        future = pool.submit(work)
+        self._count_thread(run_id, +1)
+
+        def done(_future: Future[Any]) -> None:
+            if not self.loop.is_closed():
+                self.post(self._count_thread, run_id, -1)
+
+        future.add_done_callback(done)
+        return future
+
+    def _count_thread(self, run_id: str, change: int) -> None:
+        count = self._threads_of.get(run_id, 0) + change
+        if count:
+            self._threads_of[run_id] = count
+        else:
+            self._threads_of.pop(run_id, None)
+
+
+class _DrivenBody:
+    """An async body with the lane's note of whose code is running: what watchdog and black box go by."""
+
+    def __init__(self, body: AsyncBody, lane: Lane, whose: Current) -> None:
+        self._body = body
+        self._lane = lane
+        self._whose = whose
+        self.is_parked = True
+
+    def start(self) -> None:
+        self._drive(self._body.start)
+
+    def deliver(self, op: Any, value: object, error: BaseException | None) -> None:
+        self._drive(self._body.deliver, op, value, error)
+
+    def strike(self) -> None:
+        self._drive(self._body.strike)
+
+    def suspend(self) -> None:
+        self._drive(self._body.suspend)
+
+    def _drive(self, act: Callable[..., None], *args: object) -> None:
+        outer, self._lane.driving = self._lane.driving, self._whose
+        try:
+            act(*args)
+        finally:
+            self._lane.driving = outer
+
+
+def _tagging_factory(
+    loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, Any], **options: Any
+) -> asyncio.Task[Any]:
+    """Tasks that carry whose they are, so that the watchdog can ask them from its own thread on every Python."""
+    task = asyncio.Task(coro, loop=loop, **options)
+    context = options.get("context")
+    task.pyrula_current = current.get() if context is None else context.get(current)  # type: ignore[attr-defined]
+    return task
+
+
+def _fields(whose: Current | None) -> dict[str, str]:
+    return {} if whose is None else {"run_id": whose.run_id, "workflow": whose.workflow, "step": whose.step}

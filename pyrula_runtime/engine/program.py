@@ -1,0 +1,91 @@
+"""What the engine executes: programs (workflows) and the calls they make, free of how users write them.
+
+The layer above turns decorated functions into these values; the engine knows no decorator, no annotation and no
+registry. Everything that crosses is JSON: inputs, results, outcomes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pyrula_runtime.core.entries import Json
+from pyrula_runtime.core.retry import ONCE, Retry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepCall:
+    """One step to perform: a call without arguments, and the policy that goes with it.
+
+    call: runs the user's function; a coroutine function if `is_async`, else a plain one that gets a thread.
+    to_json: the function's return value as JSON; raises InputError if it cannot be.
+    from_json: what the body gets for it, the same live and replayed; raises InputError if the code changed its mind.
+    """
+
+    name: str
+    call: Callable[[], Any]
+    is_async: bool
+    to_json: Callable[[Any], Json]
+    from_json: Callable[[Json], Any]
+    retry: Retry = ONCE
+    timeout_s: float | None = None
+
+
+class Operations(Protocol):
+    """What a body may ask of its turn. Calls number themselves in the branch of the caller, at once."""
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+
+    def step(self, call: StepCall) -> Awaitable[Any]:
+        """Perform a step; for a body in a thread the answer is the value itself (see SyncOperations)."""
+
+    def derive(self, name: str) -> bytes:
+        """32 bytes that belong to the next call of this name in this branch."""
+
+    def now_ms(self) -> int:
+        """The time of the newest entry that the body has seen, or of the run's first claim."""
+
+    @property
+    def replaying(self) -> bool:
+        """Whether the body goes over what it did in an earlier turn."""
+
+
+class SyncOperations(Protocol):
+    """What a body in a thread of its own may ask: the same, but each call returns when its outcome is there."""
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+
+    def steps(self, calls: list[StepCall]) -> list[Any]:
+        """Perform steps side by side; their values in order, StepFailed of the first that fails in journal order."""
+
+    def derive(self, name: str) -> bytes:
+        """32 bytes that belong to the next call of this name."""
+
+    def now_ms(self) -> int:
+        """The time of the newest entry that the body has seen, or of the run's first claim."""
+
+    @property
+    def replaying(self) -> bool:
+        """Whether the body goes over what it did in an earlier turn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A workflow as the engine sees it. Exactly one of `start` and `run` is given.
+
+    start: makes the body's coroutine; runs on the lane.
+    run: the whole body; runs in a thread of its own.
+    to_json: the result as JSON; raises InputError if it cannot be.
+    """
+
+    name: str
+    version: str | None
+    start: Callable[[Operations, Json], Coroutine[Any, Any, Any]] | None = None
+    run: Callable[[SyncOperations, Json], Any] | None = None
+    to_json: Callable[[Any], Json]
+    timeout_s: float | None = None

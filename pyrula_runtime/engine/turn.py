@@ -1,0 +1,405 @@
+"""One turn: from a claim to the moment the run ends, waits or is handed back.
+
+The order of things, which is the whole of durability:
+1. The journal is replayed through the body (core.cursor), entry by entry, each when the body is parked.
+2. What the body then asks for is performed, but only when every entry it has seen is committed: nothing happens in
+   the world on the strength of something that a crash could take back.
+3. An outcome enters the body at once, before it is committed, because a body can do nothing in the world but ask. So
+   the entries of one stretch of the body, and its ending, go into one commit.
+
+One commit is under way at a time; what comes meanwhile goes with the next. A commit whose answer was lost is repeated
+word for word: the store recognises it. A commit refused by the fence ends the turn without a trace: another worker has
+the run. All of this happens on the lane's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Sequence
+from typing import Protocol
+
+from pyrula_runtime.core.cursor import Asked, Cursor
+from pyrula_runtime.core.entries import (
+    AttemptFailed,
+    CancelRequested,
+    Completed,
+    DeadlinePassed,
+    Entry,
+    Failed,
+    Op,
+    OpEntry,
+    Withdrawn,
+)
+from pyrula_runtime.core.errors import (
+    ErrorRecord,
+    InputError,
+    JournalMismatch,
+    LimitExceeded,
+    RunTimeout,
+    StepFailed,
+    StepTimeout,
+    StoreUnavailable,
+)
+from pyrula_runtime.core.limits import entry_fault, journal_fault, passes_warning
+from pyrula_runtime.core.status import RunEvent, RunStatus, after
+from pyrula_runtime.engine.body import Body
+from pyrula_runtime.engine.codec import dump_entry, dump_error, dump_json
+from pyrula_runtime.engine.failure import record_of
+from pyrula_runtime.engine.program import Program, StepCall
+from pyrula_runtime.stores.protocol import Append, Claim, ClaimRequest, Commit, Committed, Ending
+
+# first pause before a commit is repeated after an outage, doubled up to the ceiling (seconds)
+_COMMIT_RETRY_S = 0.05
+_COMMIT_RETRY_MAX_S = 2.0
+
+
+class Performing(Protocol):
+    """A step being performed for a turn."""
+
+    def stop(self) -> None:
+        """Nobody wants its outcome any more."""
+
+
+class Host(Protocol):
+    """What a turn needs of its lane."""
+
+    lock_ttl_ms: int
+
+    def now_ms(self) -> int:
+        """Wall-clock milliseconds."""
+
+    def make_body(self, turn: Turn) -> Body:
+        """The body of the turn's program."""
+
+    def perform(self, turn: Turn, asked: Asked, call: StepCall) -> Performing:
+        """Begin a step."""
+
+    def commit(self, commit: Commit) -> asyncio.Future[Committed]:
+        """Write to the store."""
+
+    def claim_request(self) -> ClaimRequest | None:
+        """What to claim in place of a run that ends, if anything."""
+
+    def over(self, turn: Turn, claims: Sequence[Claim] | None) -> None:
+        """The turn ended by itself; `claims` came with its last commit (None: none were asked for)."""
+
+    def accept(self, claims: Sequence[Claim]) -> None:
+        """Runs came that this turn can do nothing with."""
+
+    def lost(self, turn: Turn, reason: str) -> None:
+        """The turn's lock is gone."""
+
+    def note(self, turn: Turn, level: int, message: str, *args: object) -> None:
+        """Log a line with the run's fields."""
+
+
+class Turn:
+    """The state of one claimed run on a lane (also its body's BodyPort)."""
+
+    def __init__(self, claim: Claim, program: Program, journal: Sequence[Entry], host: Host) -> None:
+        self.claim = claim
+        self.program = program
+        self.run_id = claim.token.run_id
+        self.is_over = False
+        self._host = host
+        self._cursor = Cursor(journal)
+        self._now_ms = claim.started_ms
+        self._calls: dict[str, StepCall] = {}
+        self._inbox: deque[Entry] = deque()
+        self._to_start: deque[tuple[int, Asked]] = deque()
+        self._performing: dict[str, Performing] = {}
+        self._tail: list[bytes] = []
+        self._committed = claim.journal_len
+        self._bytes = claim.journal_bytes
+        self._in_flight: Commit | None = None
+        self._ending: Ending | None = None
+        self._fault: Exception | None = None
+        self._struck_by: RunStatus | None = None
+        self._cancel_taken = self._cursor.on_record(CancelRequested)
+        self._timer: asyncio.TimerHandle | None = None
+        self._body = host.make_body(self)
+
+    # life
+
+    def begin(self) -> None:
+        """Start the body and replay what is recorded."""
+        fresh = self._committed == 0
+        if fresh and self.claim.cancel_requested:
+            self._end(RunEvent.cancelled)
+            self._flush()
+            return
+        self._body.start()
+        if self._body.is_parked:
+            self._pump()
+
+    def cancel(self) -> None:
+        """The run's cancellation was requested."""
+        if not self.is_over and not self._cancel_taken:
+            self._take_cancel()
+            self.parked()
+
+    def suspend(self) -> None:
+        """End the turn here and now, without a trace: whoever claims the run next goes on from the last commit."""
+        if self.is_over:
+            return
+        self._stop()
+        self._body.suspend()
+
+    # what the body reports (BodyPort)
+
+    @property
+    def replaying(self) -> bool:
+        return self._cursor.replaying
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def asked(self, op: Op, call: StepCall) -> bool:
+        if self.is_over or self._fault is not None:
+            return False
+        try:
+            self._cursor.ask(op)
+        except JournalMismatch as mismatch:
+            self._fault = mismatch
+            return False
+        self._calls[op.op_id] = call
+        return True
+
+    def withdrew(self, op: Op) -> None:
+        performing = self._performing.pop(op.op_id, None)
+        if performing is not None:
+            performing.stop()
+        if self._cursor.withdraw(op):
+            self._record(Withdrawn(op=op, at_ms=self._host.now_ms()))
+
+    def parked(self) -> None:
+        if not self.is_over and self._body.is_parked:
+            self._pump()
+
+    def ended(self, value: object, error: BaseException | None) -> None:
+        try:
+            self._cursor.check_ended()
+        except JournalMismatch as mismatch:
+            self._fault = mismatch
+            return
+        if error is None:
+            self._end_with_value(value)
+        elif isinstance(error, asyncio.CancelledError) and self._struck_by is RunStatus.cancelled:
+            self._end(RunEvent.cancelled)
+        elif isinstance(error, asyncio.CancelledError) and self._struck_by is RunStatus.failed:
+            timeout = RunTimeout(f"the run took longer than its timeout of {self.program.timeout_s} s")
+            self._end(RunEvent.fail, error=record_of(timeout))
+        else:
+            self._end(RunEvent.fail, error=record_of(error))
+
+    # what performed steps report
+
+    def settled(self, outcome: Completed | Failed) -> None:
+        """A step has its outcome."""
+        self._performing.pop(outcome.op.op_id, None)
+        self._receive(outcome)
+
+    def attempt_failed(self, entry: AttemptFailed) -> None:
+        """A step failed and will be tried again."""
+        self._receive(entry)
+
+    # the gate
+
+    def _receive(self, entry: Entry) -> None:
+        if self.is_over or self._ending is not None:
+            return
+        self._inbox.append(entry)
+        if self._body.is_parked:
+            self._pump()
+
+    def _pump(self) -> None:
+        """Let entries in, one at a time, as long as the body is parked; then write and perform what came of it."""
+        try:
+            while self._body.is_parked and self._fault is None and self._ending is None:
+                if self._cursor.replaying:
+                    self._let_in(self._cursor.replay_next())
+                elif not self._let_in_next_live():
+                    break
+        except JournalMismatch as mismatch:
+            self._fault = mismatch
+        if self._fault is not None:
+            self._end_by_fault(self._fault)
+        if self._ending is not None or self._body.is_parked:
+            self._flush()
+
+    def _let_in_next_live(self) -> bool:
+        for op in self._cursor.finish_replay():
+            self._record(Withdrawn(op=op, at_ms=self._host.now_ms()))
+        self._arm()
+        for asked in self._cursor.take_unperformed():
+            self._to_start.append((self._cursor.length, asked))
+        while self._inbox:
+            entry = self._inbox.popleft()
+            if isinstance(entry, OpEntry) and not self._cursor.is_open(entry.op):
+                continue  # the body withdrew it while the outcome was on its way
+            entry = self._record(entry)
+            self._let_in(entry)
+            return True
+        return False
+
+    def _arm(self) -> None:
+        """Once replay is over: see to a cancel that came while nobody ran the run, and to the deadline."""
+        if self._timer is None and self.program.timeout_s is not None and not self._cursor.on_record(DeadlinePassed):
+            left_s = (self.claim.started_ms - self._host.now_ms()) / 1000 + self.program.timeout_s
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(max(left_s, 0), self._deadline_passed)
+        if self.claim.cancel_requested and not self._cancel_taken:
+            self._take_cancel()
+
+    def _take_cancel(self) -> None:
+        self._cancel_taken = True
+        self._inbox.append(CancelRequested(at_ms=self._host.now_ms()))
+
+    def _deadline_passed(self) -> None:
+        if self._struck_by is None:
+            self._receive(DeadlinePassed(at_ms=self._host.now_ms()))
+
+    def _let_in(self, entry: Entry) -> None:
+        """One entry enters the body; the body runs until it is parked again or has ended."""
+        self._now_ms = max(self._now_ms, entry.at_ms)
+        match entry:
+            case Completed(op=op, value=value) if self._cursor.wants(op):
+                call = self._calls[op.op_id]
+                try:
+                    self._body.deliver(op, call.from_json(value), None)
+                except InputError as error:
+                    self._body.deliver(op, None, error)
+            case Failed(op=op, error=error) if self._cursor.wants(op):
+                kind = StepTimeout if error.type == StepTimeout.__name__ else StepFailed
+                self._body.deliver(op, None, kind(op.name, error, op.op_id))
+            case CancelRequested() if self._struck_by is None:
+                self._struck_by = RunStatus.cancelled
+                self._body.strike()
+            case DeadlinePassed() if self._struck_by is None:
+                self._struck_by = RunStatus.failed
+                self._body.strike()
+            case _:
+                pass  # attempts, withdrawals and outcomes nobody waits for do not enter the body
+
+    # writing
+
+    def _record(self, entry: Entry) -> Entry:
+        """Put an entry at the journal's end (uncommitted yet); what is too large becomes a failure that says so."""
+        raw = dump_entry(entry)
+        if isinstance(entry, Completed) and (fault := entry_fault(f"the result of {entry.op}", len(raw))):
+            record = ErrorRecord(type=LimitExceeded.__name__, message=fault)
+            entry = Failed(op=entry.op, at_ms=entry.at_ms, error=record)
+            raw = dump_entry(entry)
+        self._cursor.append(entry)
+        if passes_warning(self._cursor.length - 1, self._bytes, 1, len(raw)):
+            self._host.note(self, logging.WARNING, "journal past a fifth of its limit: %d entries", self._cursor.length)
+        self._bytes += len(raw)
+        self._tail.append(raw)
+        if (fault := journal_fault(self._cursor.length, self._bytes)) is not None and self._fault is None:
+            self._fault = LimitExceeded(fault)
+            self._tail.pop()
+        return entry
+
+    def _flush(self) -> None:
+        """Send what is not committed, unless a commit is under way; start what may start."""
+        if self.is_over or self._in_flight is not None:
+            return
+        if self._tail or self._ending is not None:
+            self._send(
+                Commit(
+                    token=self.claim.token,
+                    expected_len=self._committed,
+                    entries=tuple(self._tail),
+                    lock_ttl_ms=self._host.lock_ttl_ms,
+                    ending=self._ending,
+                    claim=self._host.claim_request() if self._ending is not None else None,
+                ),
+                _COMMIT_RETRY_S,
+            )
+            self._tail.clear()
+        self._start_steps()
+
+    def _send(self, commit: Commit, retry_s: float) -> None:
+        self._in_flight = commit
+        self._host.commit(commit).add_done_callback(lambda answer: self._answered(commit, answer, retry_s))
+
+    def _answered(self, commit: Commit, answer: asyncio.Future[Committed], retry_s: float) -> None:
+        error = answer.exception()
+        if self.is_over:
+            if error is None and answer.result().claims:
+                self._host.accept(answer.result().claims)
+            return
+        if isinstance(error, StoreUnavailable):
+            self._host.note(self, logging.WARNING, "cannot commit, trying again in %.2f s: %s", retry_s, error)
+            loop = asyncio.get_running_loop()
+            loop.call_later(retry_s, self._send_again, commit, min(retry_s * 2, _COMMIT_RETRY_MAX_S))
+            return
+        self._in_flight = None
+        if error is not None:
+            self.suspend()
+            self._host.lost(self, f"the commit was refused: {error}")
+            return
+        reply = answer.result()
+        if reply.append in (Append.fenced, Append.gap):
+            self.suspend()
+            self._host.lost(self, "lock lost" if reply.append is Append.fenced else "the store lost journal entries")
+            return
+        self._committed += len(commit.entries)
+        if commit.ending is not None:
+            self._stop()
+            self._host.over(self, None if commit.claim is None else reply.claims)
+            return
+        if reply.cancel_requested:
+            self.cancel()
+        self._flush()
+
+    def _send_again(self, commit: Commit, retry_s: float) -> None:
+        if not self.is_over:
+            self._send(commit, retry_s)
+
+    def _start_steps(self) -> None:
+        while self._to_start and self._to_start[0][0] <= self._committed:
+            _, asked = self._to_start.popleft()
+            if not asked.withdrawn and self._ending is None:
+                call = self._calls[asked.op.op_id]
+                self._performing[asked.op.op_id] = self._host.perform(self, asked, call)
+
+    # ending
+
+    def _end_with_value(self, value: object) -> None:
+        try:
+            raw = dump_json(self.program.to_json(value))
+            if (fault := entry_fault("the run's result", len(raw))) is not None:
+                raise LimitExceeded(fault)
+        except (InputError, LimitExceeded) as error:
+            self._end(RunEvent.fail, error=ErrorRecord(type=type(error).__name__, message=f"result: {error}"))
+        else:
+            self._end(RunEvent.complete, result=raw)
+
+    def _end_by_fault(self, fault: Exception) -> None:
+        """The code does not fit the journal, or the journal is full: the body unwinds and the run pauses or fails."""
+        self._inbox.clear()
+        self._body.suspend()
+        event = RunEvent.mismatch if isinstance(fault, JournalMismatch) else RunEvent.fail
+        self._ending = None
+        self._end(event, error=ErrorRecord(type=type(fault).__name__, message=str(fault)))
+        self._fault = None
+
+    def _end(self, event: RunEvent, *, result: bytes | None = None, error: ErrorRecord | None = None) -> None:
+        raw = None if error is None else dump_error(error)
+        self._ending = Ending(status=after(RunStatus.running, event), result=result, error=raw)
+        self._stop_steps()
+
+    def _stop_steps(self) -> None:
+        performing, self._performing = self._performing, {}
+        for step in performing.values():
+            step.stop()
+        self._to_start.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _stop(self) -> None:
+        self.is_over = True
+        self._stop_steps()
