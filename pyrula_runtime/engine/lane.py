@@ -12,6 +12,7 @@ lock) hands its run back only when no thread of it is left in user code, or when
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import threading
@@ -76,12 +77,18 @@ class Lane:
         self._one = setup.claim_request(1)
         self._turns: dict[str, Turn] = {}
         self._threads_of: dict[str, int] = {}
+        self._thread_left = asyncio.Event()
         self._chores: set[asyncio.Task[None]] = set()
         self._stopping = False
         self._step_threads = ThreadPoolExecutor(setup.slots.capacity, "pyrula-step")
         self._body_threads = ThreadPoolExecutor(setup.slots.capacity, "pyrula-body")
 
     # from other threads
+
+    @property
+    def serves(self) -> tuple[Serves, ...]:
+        """What this lane can execute."""
+        return self._one.serves
 
     def start(self) -> None:
         """Start the thread."""
@@ -277,13 +284,18 @@ class Lane:
             turn.suspend()
         deadline = self.loop.time() + patience_s
         for turn in sorted(turns, key=lambda turn: self._threads_of.get(turn.run_id, 0)):
-            while self._threads_of.get(turn.run_id) and self.loop.time() < deadline:
-                await asyncio.sleep(0.02)
+            await self._threads_gone(turn.run_id, deadline)
             status = after(RunStatus.running, RunEvent.release)
             await self._release(Release(token=turn.claim.token, status=status, ready=True))
             self._forget(turn)
             self._free_slot()
         return len(turns)
+
+    async def _threads_gone(self, run_id: str, deadline: float) -> None:
+        while self._threads_of.get(run_id) and (left_s := deadline - self.loop.time()) > 0:
+            self._thread_left.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._thread_left.wait(), left_s)
 
     def _in_thread(self, pool: ThreadPoolExecutor, run_id: str, work: Callable[[], Any]) -> Future[Any]:
         """Run user code in a thread, and know for how long the run has one."""
@@ -303,6 +315,7 @@ class Lane:
             self._threads_of[run_id] = count
         else:
             self._threads_of.pop(run_id, None)
+            self._thread_left.set()
 
 
 class _DrivenBody:

@@ -1,0 +1,49 @@
+"""The claim loop: fills free slots when there may be work, and sleeps when there is none.
+
+It subscribes first and looks afterwards, so nothing that becomes claimable is missed. Once turns run, each of them
+claims its own successor in its last commit (see lane); this loop only starts what comes after idleness, an outage, or
+into slots that came free otherwise. A claim under way is never cancelled: its runs would be held by nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyrula_runtime.engine.health import Health
+from pyrula_runtime.engine.lane import Lane, LaneSetup
+
+
+class Claiming:
+    """The round that claims; `look` is its nudge."""
+
+    def __init__(self, setup: LaneSetup, lane: Lane, health: Health, look: Callable[[], None]) -> None:
+        self._setup = setup
+        self._lane = lane
+        self._health = health
+        self._look = look
+        self._hungry = False
+
+    def slot_came_free(self) -> None:
+        """A slot came free that no claim took over: look again if work was left behind."""
+        if self._hungry:
+            self._look()
+
+    async def act(self) -> None:
+        """Claim until the queue is empty or no slot is free."""
+        while not self._lane.draining:
+            self._hungry = True  # before looking at the slots: one that comes free from here on makes us look again
+            free = self._setup.slots.take_all()
+            if free == 0:
+                return
+            taken = 0
+            try:
+                claims = await self._setup.store.claim(self._setup.claim_request(free))
+                taken = len(claims)
+            finally:
+                self._setup.slots.give(free - taken)
+            self._hungry = taken == free
+            self._health.store_answered()
+            if claims:
+                self._lane.post(self._lane.accept, claims)
+            if taken < free:
+                return

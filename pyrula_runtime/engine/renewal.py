@@ -1,0 +1,37 @@
+"""Renewal: keeps the locks of running turns alive, from a thread that user code cannot block.
+
+The same call tells which tokens are dead (their turns end without a trace) and which runs were cancelled; a store's
+`attention` wake asks for it out of turn, so a cancel is seen at once, and within a third of a lock's life if the wake
+was lost.
+"""
+
+from __future__ import annotations
+
+from pyrula_runtime.engine.health import Health
+from pyrula_runtime.engine.lane import Lane
+from pyrula_runtime.stores.protocol import Store
+
+# renewals go to the store in groups of this size, so that one call stays short
+_GROUP = 200
+
+
+class Renewal:
+    """The round that renews."""
+
+    def __init__(self, store: Store, lane: Lane, lock_ttl_ms: int, health: Health) -> None:
+        self._store = store
+        self._lane = lane
+        self._lock_ttl_ms = lock_ttl_ms
+        self._health = health
+
+    async def act(self) -> None:
+        """Renew every lock once."""
+        held = self._lane.held()
+        for start in range(0, len(held), _GROUP):
+            group = held[start : start + _GROUP]
+            renewed = await self._store.renew(group, self._lock_ttl_ms)
+            self._health.store_answered()
+            if renewed.lost:
+                self._lane.post(self._lane.drop, [token for token in group if token.run_id in renewed.lost])
+            if renewed.cancelled:
+                self._lane.post(self._lane.cancel, tuple(renewed.cancelled))

@@ -1,0 +1,155 @@
+"""The watchdog thread: notices that the lane makes no progress and says whose code blocks it, and on which line.
+
+It asks the lane's loop for an answer a few times per `block_warn` and waits. No answer for that long means that some
+code keeps the loop; whose it is, the lane knows: a body is driven under `Lane.driving`, everything else belongs to the
+task that is running, which carries its run (see lane's task factory). Code of no run is reported as such.
+
+Only time in which this process could run counts. When the watchdog itself wakes up late, either the process was
+stopped, frozen or starved (it used little CPU meanwhile, and the span is struck out), or a C call kept the GIL (it used
+the CPU, and the span counts in full).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import linecache
+import logging
+import sys
+import sysconfig
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from pyrula_runtime.engine.current import Current
+from pyrula_runtime.engine.lane import Lane
+
+log = logging.getLogger("pyrula.watchdog")
+
+# how often per `block_warn` the lane is asked
+_ASKS_PER_WARNING = 8
+_OURS = str(Path(__file__).resolve().parent.parent)
+_STDLIB = sysconfig.get_paths()["stdlib"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A lane that makes no progress: for how long (seconds), by whose code (None: no run's), and where."""
+
+    for_s: float
+    whose: Current | None
+    line: str
+    stack: str
+
+
+class Watchdog:
+    """One lane's watchdog. `report` is called on its thread when a block is found; `over` when it has ended."""
+
+    def __init__(
+        self,
+        lane: Lane,
+        block_warn_s: float,
+        report: Callable[[Block], None] | None = None,
+        over: Callable[[float], None] | None = None,
+    ) -> None:
+        self._lane = lane
+        self._block_warn_s = block_warn_s
+        self._report = report or log_block
+        self._over = over or log_end
+        self._thread = threading.Thread(target=self._watch, name="pyrula-watchdog", daemon=True)
+        self._stop = threading.Event()
+        self._answered = threading.Event()
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        self._answered.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        rest_s = self._block_warn_s / _ASKS_PER_WARNING
+        while not self._stop.wait(rest_s):
+            if self._lane.loop.is_closed():
+                return
+            self._answered.clear()
+            self._lane.post(self._answered.set)
+            self._await_answer(rest_s)
+
+    def _await_answer(self, rest_s: float) -> None:
+        """Wait until the lane answers; report once if that takes longer than `block_warn`."""
+        blocked_s, reported = 0.0, False
+        while not self._stop.is_set():
+            began, cpu = time.monotonic(), time.process_time()
+            answered = self._answered.wait(rest_s)
+            passed_s = time.monotonic() - began
+            late_s = passed_s - rest_s
+            was_stopped = late_s > rest_s and time.process_time() - cpu < late_s / 2
+            blocked_s += rest_s if was_stopped else passed_s
+            if not reported and blocked_s >= self._block_warn_s:
+                reported = True
+                self._report(self._look(blocked_s))
+            if answered:
+                if reported:
+                    self._over(blocked_s)
+                return
+
+    def _look(self, for_s: float) -> Block:
+        frame = sys._current_frames().get(self._lane.thread.ident or 0)
+        frames = [] if frame is None else traceback.extract_stack(frame)
+        return Block(
+            for_s=for_s, whose=self._whose(), line=_user_line(frame), stack="".join(traceback.format_list(frames))
+        )
+
+    def _whose(self) -> Current | None:
+        driving = self._lane.driving
+        if driving is not None:
+            return driving
+        task = asyncio.current_task(self._lane.loop)
+        return None if task is None else getattr(task, "pyrula_current", None)
+
+
+def _user_line(frame: FrameType | None) -> str:
+    """`file:line in function: source` of the innermost frame that is neither ours nor the standard library's."""
+    innermost = frame
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith((_OURS, _STDLIB, "<")) or "site-packages" in name:
+            innermost = frame
+            break
+        frame = frame.f_back
+    if innermost is None:
+        return "unknown"
+    name, number = innermost.f_code.co_filename, innermost.f_lineno
+    source = linecache.getline(name, number).strip()
+    return f"{name}:{number} in {innermost.f_code.co_name}: {source}"
+
+
+def log_block(block: Block) -> None:
+    """Tell people, with run, step and source line."""
+    whose = block.whose
+    if whose is None:
+        log.warning("lane blocked for %.1f s by code of no run, at %s\n%s", block.for_s, block.line, block.stack)
+        return
+    what = f"step {whose.step!r}" if whose.step else "the workflow's body"
+    log.warning(
+        "lane blocked for %.1f s by run %s (%s), %s, at %s\n%s",
+        block.for_s,
+        whose.run_id,
+        whose.workflow,
+        what,
+        block.line,
+        block.stack,
+        extra={"run_id": whose.run_id, "workflow": whose.workflow, "step": whose.step},
+    )
+
+
+def log_end(blocked_s: float) -> None:
+    """Tell people that the lane goes on."""
+    log.warning("lane free again after %.1f s", blocked_s)

@@ -1,0 +1,216 @@
+"""A worker: one process that claims runs and executes their turns, from start-up to the end of its drain.
+
+It composes the engine's parts and owns their order. Start: store, black box, probes, then burial of this host's dead
+(before the first claim, so that their runs are claimable at once), then lane, watchdog and rounds. Stop, as published
+for operators: not ready, claim no more, let turns finish within `shutdown_grace`, suspend the rest and hand them back,
+leave threads that hang, free whatever is still held, forget this worker, close the store. Every stage has its own
+limit, so the sum does: `shutdown_grace` + 3 × `cancel_timeout`.
+
+The process ends with 0 after a drain and with 1 if a background loop died: an orchestrator starts it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import random
+import secrets
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyrula_runtime.blackbox import BlackBox, Phase
+from pyrula_runtime.core.errors import StoreUnavailable
+from pyrula_runtime.core.locks import renew_every_s
+from pyrula_runtime.duties import orphans, purge
+from pyrula_runtime.duties.burial import Burial, free_all
+from pyrula_runtime.engine.claiming import Claiming
+from pyrula_runtime.engine.health import Health
+from pyrula_runtime.engine.lane import Lane, LaneSetup
+from pyrula_runtime.engine.program import Program
+from pyrula_runtime.engine.renewal import Renewal
+from pyrula_runtime.engine.rounds import Round, Rounds
+from pyrula_runtime.engine.slots import Slots
+from pyrula_runtime.engine.watchdog import Watchdog
+from pyrula_runtime.options import WorkerOptions
+from pyrula_runtime.stores.clock import Clock, SystemClock
+from pyrula_runtime.stores.protocol import Store, Wake, WorkerRecord
+
+log = logging.getLogger("pyrula.worker")
+
+# how often this host's boxes are looked at for dead workers: a directory listing and a lock probe each
+_BURIAL_S = 1.0
+# how often a worker tells the store that it is there, and after how long others forget it
+_BEAT_S = 10.0
+_FORGET_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSetup:
+    """What a worker is made of."""
+
+    programs: Sequence[Program]
+    store: Store
+    options: WorkerOptions
+    runtime_dir: Path
+    worker_id: str | None = None
+    clock: Clock = SystemClock()
+
+
+class Worker:
+    """One worker. `run` lives on the process's main thread; `request_stop` may be called from there at any time."""
+
+    def __init__(self, setup: WorkerSetup) -> None:
+        self.incarnation = secrets.token_hex(8)
+        self.worker_id = setup.worker_id or f"{socket.gethostname()}-{self.incarnation[:6]}"
+        self.health = Health()
+        self._setup = setup
+        self._store = setup.store
+        self._options = setup.options
+        self._lock_ttl_ms = round(setup.options.lock_ttl * 1000)
+        self._slots = Slots(setup.options.max_concurrent_turns)
+        self._stop = asyncio.Event()
+        self._free_slot = asyncio.Event()
+
+    def request_stop(self) -> None:
+        """Ask for a drain; returns at once."""
+        self._stop.set()
+
+    async def run(self) -> int:
+        """Serve until a stop is requested or a loop dies, drain, and return the exit code."""
+        loop = asyncio.get_running_loop()
+        await self._store.open()
+        box = BlackBox.create(
+            self._setup.runtime_dir,
+            incarnation=self.incarnation,
+            worker_id=self.worker_id,
+            store_identity=self._store.identity,
+            now_ms=self._setup.clock.wall_ms(),
+        )
+        lane_setup = LaneSetup(
+            store=self._store,
+            programs={program.name: program for program in self._setup.programs},
+            incarnation=self.incarnation,
+            slots=self._slots,
+            lock_ttl_ms=self._lock_ttl_ms,
+            now_ms=self._setup.clock.wall_ms,
+            on_free_slot=lambda: loop.call_soon_threadsafe(self._slot_came_free),
+            on_failed=lambda error: loop.call_soon_threadsafe(self._lane_failed, error),
+        )
+        self._lane = Lane(lane_setup)
+        self._rounds = Rounds(self.health, random.random, self.request_stop)
+        watchdog = Watchdog(self._lane, self._options.block_warn)
+        burial = Burial(self._store, self._setup.runtime_dir, self._setup.clock.wall_ms)
+        with contextlib.suppress(StoreUnavailable):  # its round tries again, and tells
+            await burial.act()
+        self._lane.start()
+        watchdog.start()
+        self._start_rounds(lane_setup, burial)
+        self.health.started = True
+        box.set_phase(Phase.ready)
+        names = ", ".join(sorted(program.name for program in self._setup.programs))
+        log.info("worker %s serves %s from %s", self.worker_id, names, self._store.url)
+        await self._stop.wait()
+        await self._drain(box)
+        watchdog.stop()
+        box.close(clean=not self.health.failed_loop)
+        return 1 if self.health.failed_loop else 0
+
+    # the rounds
+
+    def _start_rounds(self, lane_setup: LaneSetup, burial: Burial) -> None:
+        lane, options = self._lane, self._options
+        renewal = Round(
+            name="renewal",
+            act=Renewal(self._store, lane, self._lock_ttl_ms, self.health).act,
+            period_s=renew_every_s(options.lock_ttl),
+        )
+        self._claiming = Claiming(lane_setup, lane, self.health, lambda: claims.nudge.set())
+        # a wake for work is what makes this round; its period is the net below a lost wake
+        claims = Round(name="claim", act=self._claiming.act, period_s=options.timer_poll_interval_s)
+        wakes = {Wake.ready: claims.nudge, Wake.attention: renewal.nudge}
+        self._listening = self._store.listen(lambda wake: wakes[wake].set() if wake in wakes else None)
+        self._rounds.start(claims)
+        self._rounds.start(renewal)
+        self._rounds.start(Round(name="burial", act=burial.act, period_s=_BURIAL_S))
+        self._rounds.start(Round(name="orphan scan", act=self._scan, period_s=options.orphan_scan_interval))
+        self._rounds.start(Round(name="beat", act=self._beat, period_s=_BEAT_S))
+        self._rounds.start(Round(name="purge", act=lambda: purge.purge(self._store), period_s=purge.PERIOD_S))
+
+    async def _scan(self) -> None:
+        await orphans.scan(self._store, self._lock_ttl_ms)
+
+    async def _beat(self) -> None:
+        record = WorkerRecord(
+            incarnation=self.incarnation,
+            worker_id=self.worker_id,
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            serves=self._lane.serves,
+            capacity=self._slots.capacity,
+            running=self._slots.in_use,
+            draining=self.health.draining,
+        )
+        await self._store.beat(record, _FORGET_MS)
+        await self._store.ping()
+        self.health.store_answered()
+
+    def _slot_came_free(self) -> None:
+        self._free_slot.set()
+        self._claiming.slot_came_free()
+
+    def _lane_failed(self, error: BaseException) -> None:
+        log.critical("the lane died: this worker cannot go on", exc_info=error)
+        self.health.loop_failed("lane")
+        self.request_stop()
+
+    # the drain
+
+    async def _drain(self, box: BlackBox) -> None:
+        options = self._options
+        self.health.draining = True
+        self._lane.draining = True
+        box.set_phase(Phase.draining)
+        running = self._slots.in_use
+        log.info("draining: %d runs have %g s to finish", running, options.shutdown_grace)
+        await self._turns_finish(options.shutdown_grace)
+        suspended = await self._suspend_rest(options.cancel_timeout)
+        if suspended:
+            log.warning("%d runs did not finish and were handed back for other workers", suspended)
+        self._listening.close()
+        await self._rounds.stop(options.cancel_timeout)
+        self._lane.stop()
+        try:
+            async with asyncio.timeout(options.cancel_timeout):
+                await free_all(self._store, self.incarnation)
+                await self._store.retire(self.incarnation)
+                await self._store.close()
+        except (StoreUnavailable, TimeoutError) as error:
+            log.warning("the store did not take the last word, burial will: %s", error)
+
+    async def _turns_finish(self, grace_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace_s):
+                while self._lane.held():
+                    self._free_slot.clear()
+                    if self._lane.held():
+                        await self._free_slot.wait()
+
+    async def _suspend_rest(self, cancel_timeout_s: float) -> int:
+        """Suspend what still runs. A lane that user code blocks cannot; its runs are freed by the caller all the same.
+
+        Threads in user code get two `cancel_timeout`s, the lane itself one more to come round.
+        """
+        held = len(self._lane.held())
+        if not held:
+            return 0
+        work = asyncio.run_coroutine_threadsafe(self._lane.suspend_all(2 * cancel_timeout_s), self._lane.loop)
+        try:
+            async with asyncio.timeout(3 * cancel_timeout_s):
+                return await asyncio.wrap_future(work)
+        except TimeoutError:
+            log.error("the lane is blocked by user code and was abandoned")
+            return held
