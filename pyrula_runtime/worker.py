@@ -18,8 +18,9 @@ import os
 import random
 import secrets
 import socket
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from pyrula_runtime.blackbox import BlackBox, Phase
@@ -57,7 +58,7 @@ class WorkerSetup:
     options: WorkerOptions
     runtime_dir: Path
     worker_id: str | None = None
-    clock: Clock = SystemClock()
+    clock: Clock = field(default_factory=SystemClock)
 
 
 class Worker:
@@ -97,8 +98,8 @@ class Worker:
             slots=self._slots,
             lock_ttl_ms=self._lock_ttl_ms,
             now_ms=self._setup.clock.wall_ms,
-            on_free_slot=lambda: loop.call_soon_threadsafe(self._slot_came_free),
-            on_failed=lambda error: loop.call_soon_threadsafe(self._lane_failed, error),
+            on_free_slot=partial(_on_loop, loop, self._slot_came_free),
+            on_failed=partial(_on_loop, loop, self._lane_failed),
         )
         self._lane = Lane(lane_setup)
         self._rounds = Rounds(self.health, random.random, self.request_stop)
@@ -214,3 +215,9 @@ class Worker:
         except TimeoutError:
             log.error("the lane is blocked by user code and was abandoned")
             return held
+
+
+def _on_loop(loop: asyncio.AbstractEventLoop, callback: Callable[..., None], *args: object) -> None:
+    """Call back on the control thread, from the lane's; at the very end nobody is there to listen any more."""
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(callback, *args)
