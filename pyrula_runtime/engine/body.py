@@ -253,10 +253,11 @@ class SyncBody:
 
     def _asked(self, waiting: _Waiting, calls: list[StepCall]) -> None:
         self._waiting, self.is_parked = waiting, True
-        if self._over or not all(map(self._port.asked, waiting.ops, calls)):
-            self._over = True
+        if self._over:
             self._resume(TurnSuspended())
             return
+        for op, call in zip(waiting.ops, calls, strict=True):
+            self._port.asked(op, call)  # a refusal is the turn's to act on: it suspends this body at once
         self._port.parked()
 
     def _ended(self, value: object, error: BaseException | None) -> None:
