@@ -281,6 +281,9 @@ class Wake(Enum):
     ended = "ended"  # a run reached a terminal status
 
 
+EVERY_WAKE = frozenset(Wake)
+
+
 class Listening(Protocol):
     """A subscription to wakes."""
 
@@ -364,8 +367,8 @@ class Store(Protocol):
     def ping(self) -> Awaitable[None]:
         """Prove that the store can take a write now (a lock, not a row); StoreUnavailable says why not."""
 
-    def listen(self, on_wake: Callable[[Wake], None]) -> Listening:
-        """Call `on_wake` on this thread's running loop whenever something may have happened, from now on.
+    def listen(self, on_wake: Callable[[Wake], None], kinds: frozenset[Wake] = EVERY_WAKE) -> Listening:
+        """Call `on_wake` on this thread's running loop whenever something of `kinds` may have happened, from now on.
 
         Subscribe first, then look: what happens after `listen` returned is never missed, at worst late by the
         fallback's period (1 s).

@@ -1,0 +1,102 @@
+"""Taking runs, keeping them, and taking them from holders that went silent.
+
+Runs are taken in the order of submission over all workflows that are served together. A pinned run stands in the line
+of its version alone, so one that nobody here serves holds nobody up.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Sequence
+from heapq import merge
+from itertools import islice
+
+import apsw
+
+from pyrula_runtime.core.locks import Token
+from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.stores.protocol import Claim, ClaimRequest, Holding, Lapsed, Renewed, Wake
+from pyrula_runtime.stores.sqlite import journal, pulse
+from pyrula_runtime.stores.sqlite.queries import named
+from pyrula_runtime.stores.sqlite.transaction import Tx, rows
+
+SQL = named("claims")
+
+
+def charges(stored: str) -> tuple[int, ...]:
+    """Charges as they are kept in the run's row."""
+    return () if stored == "[]" else tuple(json.loads(stored))
+
+
+def _places(db: apsw.Connection, request: ClaimRequest, limit: int) -> list[int]:
+    lines = []
+    for serves in request.serves:
+        lines.append(rows(db, SQL["unpinned"], (serves.workflow, limit)))
+        if serves.version is not None:
+            lines.append(rows(db, SQL["pinned"], (serves.workflow, limit, serves.version)))
+    # a workflow served in two versions offers its unpinned runs twice
+    oldest_first = dict.fromkeys(n for (n,) in merge(*lines))
+    return list(islice(oldest_first, limit))
+
+
+def claimable(db: apsw.Connection, request: ClaimRequest) -> bool:
+    """Whether a claim would find anything now; asked before the write lock is taken, so an idle claim costs no lock."""
+    return bool(_places(db, request, 1))
+
+
+def claim(tx: Tx, request: ClaimRequest) -> tuple[Claim, ...]:
+    """Take the oldest claimable runs."""
+    return tuple(_take(tx, n, request) for n in _places(tx.db, request, request.limit))
+
+
+def _take(tx: Tx, n: int, request: ClaimRequest) -> Claim:
+    nonce = secrets.token_hex(8)
+    until_ms = tx.mono_ms + request.lock_ttl_ms
+    (row,) = tx.rows(SQL["take"], n, request.to_status, nonce, request.incarnation, until_ms, tx.wall_ms)
+    run_id, fence, workflow, version, length, size, created_ms, started_ms, cancel, charges_ms, input_ = row
+    return Claim(
+        token=Token(run_id=run_id, fence=fence, nonce=nonce),
+        workflow=workflow,
+        version=version,
+        input=input_,
+        journal=journal.page(tx.db, n, 0) if length else (),
+        journal_len=length,
+        journal_bytes=size,
+        created_ms=created_ms,
+        started_ms=started_ms,
+        cancel_requested=bool(cancel),
+        charges_ms=charges(charges_ms),
+    )
+
+
+def renew(tx: Tx, tokens: Sequence[Token], lock_ttl_ms: int) -> Renewed:
+    """Give live tokens a full life from now."""
+    lost, cancelled = set(), set()
+    for token in tokens:
+        found = tx.rows(SQL["renew"], token.run_id, token.fence, token.nonce, tx.mono_ms + lock_ttl_ms)
+        if not found:
+            lost.add(token.run_id)
+        elif found[0][0]:
+            cancelled.add(token.run_id)
+    return Renewed(lost=frozenset(lost), cancelled=frozenset(cancelled))
+
+
+def reclaim_lapsed(tx: Tx, to_status: RunStatus, lock_ttl_ms: int, limit: int) -> Lapsed:
+    """Make runs whose holders went silent claimable; after a silence of the whole store, give all of them a life."""
+    if pulse.was_silent(tx, lock_ttl_ms):
+        tx.rows(SQL["push_out"], tx.mono_ms + lock_ttl_ms)
+        return Lapsed(run_ids=(), grace=True)
+    lapsed = tx.rows(SQL["lapsed"], tx.mono_ms, limit)
+    run_ids = tuple(tx.rows(SQL["reclaim"], n, to_status)[0][0] for (n,) in lapsed)
+    if run_ids:
+        tx.wakes |= {Wake.ready, Wake.attention}
+    return Lapsed(run_ids=run_ids)
+
+
+def holdings(db: apsw.Connection, incarnation: str) -> tuple[Holding, ...]:
+    """What an incarnation holds."""
+    return tuple(
+        Holding(token=Token(run_id=run_id, fence=fence, nonce=nonce), workflow=workflow, charges_ms=charges(charges_ms))
+        for run_id, fence, nonce, workflow, charges_ms in db.execute(SQL["holdings"], (incarnation,))
+    )

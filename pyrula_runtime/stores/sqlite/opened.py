@@ -1,0 +1,85 @@
+"""An open file with all that serves it in this process (lock, writer, reads, wakes): made and ended as a whole."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
+
+from pyrula_runtime.core.errors import StoreUnavailable, UsageError
+from pyrula_runtime.stores.clock import Clock
+from pyrula_runtime.stores.sqlite import connection, failures, schema, write_lock
+from pyrula_runtime.stores.sqlite.reads import Reads
+from pyrula_runtime.stores.sqlite.wakes import Folder
+from pyrula_runtime.stores.sqlite.write_lock import WriteLock
+from pyrula_runtime.stores.sqlite.writer import Writer
+
+OPEN_PATIENCE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """What `SqliteStore` works with while it is open, in the process that opened it."""
+
+    path: Path
+    pid: int
+    lock: WriteLock
+    writer: Writer
+    reads: Reads
+    folder: Folder
+
+    def check_process(self) -> None:
+        """Connections, threads and locks do not survive a fork: using them there would damage the file."""
+        if os.getpid() != self.pid:
+            raise UsageError(
+                f"store {self.path} was opened before this process was forked; open a store of its own in each process"
+            )
+
+    def close(self) -> None:
+        """Finish what is queued, then let go of everything; blocks."""
+        self.writer.stop()
+        self.reads.stop()
+        self.folder.close()
+        write_lock.give_up(self.lock)
+
+
+def beside(path: Path, suffix: str) -> Path:
+    """A companion of the store's file."""
+    return path.with_name(path.name + suffix)
+
+
+def open_file(path: Path, clock: Clock) -> Opened:
+    """Open or create the store at `path`; blocks. Raises StoreRefused or StoreUnavailable."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = write_lock.obtain(beside(path, ".lock"))
+    except OSError as error:
+        raise StoreUnavailable(f"store {path} cannot be opened: {error.strerror} ({error.filename})") from error
+    try:
+        with lock.held(OPEN_PATIENCE_S):
+            _prepare(path, clock)
+    except apsw.Error as error:
+        write_lock.give_up(lock)
+        raise failures.ours(error, path) from error
+    except BaseException:
+        write_lock.give_up(lock)
+        raise
+    folder = Folder(beside(path, ".d"))
+    writer, reads = Writer(path, clock, lock, folder.ring), Reads(path)
+    writer.start()
+    reads.start()
+    return Opened(path=path, pid=os.getpid(), lock=lock, writer=writer, reads=reads, folder=folder)
+
+
+def _prepare(path: Path, clock: Clock) -> None:
+    """Bring the file into shape, under the write lock."""
+    db = connection.bare(path, create=True)
+    try:
+        version = schema.version_of(db, path)
+        connection.tune(db)
+        schema.migrate(db, path, version)
+        db.execute("INSERT INTO host VALUES (1, '', '', '', 0, ?1, 0) ON CONFLICT DO NOTHING", (clock.mono_ms(),))
+    finally:
+        db.close()

@@ -1,0 +1,23 @@
+-- name: one
+SELECT r.id, r.workflow, r.version, r.status, r.rev, r.fence, d.input, d.result, d.error, r.digest, r.journal_len,
+    r.journal_bytes, r.inbox_len, r.cancel_requested, r.charges_ms, r.created_ms, r.started_ms, r.finished_ms, r.owner,
+    r.lock_until
+FROM run r JOIN document d ON d.run = r.n
+WHERE r.id = ?1
+
+-- name: newest
+SELECT id FROM run WHERE id < ?1 ORDER BY id DESC LIMIT ?2
+
+-- name: newest_of
+SELECT id FROM run WHERE workflow = ?3 AND status = ?4 AND id < ?1 ORDER BY id DESC LIMIT ?2
+
+-- name: workflows
+WITH RECURSIVE each(name) AS (
+    SELECT min(workflow) FROM run
+    UNION ALL
+    SELECT (SELECT min(workflow) FROM run WHERE workflow > each.name) FROM each WHERE each.name IS NOT NULL
+)
+SELECT name FROM each WHERE name IS NOT NULL
+
+-- name: counts
+SELECT workflow, status, count(*) FROM run GROUP BY workflow, status

@@ -1,0 +1,20 @@
+-- name: key
+SELECT run_id, digest FROM idempotency WHERE key = ?1 AND expires_ms > ?2
+
+-- name: digest
+SELECT digest FROM run WHERE id = ?1
+
+-- name: run
+INSERT INTO run (id, workflow, version, status, ready, digest, created_ms) VALUES (?1, ?2, ?3, ?4, 1, ?5, ?6)
+ON CONFLICT (id) DO NOTHING
+RETURNING n
+
+-- name: input
+INSERT INTO document (run, input) VALUES (?1, ?2)
+
+-- name: remember
+INSERT OR REPLACE INTO idempotency (key, run_id, digest, expires_ms) VALUES (?1, ?2, ?3, ?4)
+
+-- name: purge
+DELETE FROM idempotency WHERE key IN (SELECT key FROM idempotency WHERE expires_ms <= ?1 ORDER BY expires_ms LIMIT ?2)
+RETURNING 1
