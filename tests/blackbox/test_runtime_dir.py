@@ -34,11 +34,11 @@ def places(folder: Path) -> dict[str, str]:
         (["RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"], "home/.local/state/pyrula/run"),
     ],
 )
-@pytest.mark.parametrize("as_empty", [False, True])
-def test_the_first_that_is_set_is_taken(tmp_path: Path, unset: list[str], expected: str, as_empty: bool) -> None:
+@pytest.mark.parametrize("unset_as", [None, ""], ids=["missing", "empty"])
+def test_the_first_that_is_set_is_taken(tmp_path: Path, unset: list[str], expected: str, unset_as: str | None) -> None:
     environ = {name: value for name, value in places(tmp_path).items() if name not in unset}
-    if as_empty:
-        environ |= dict.fromkeys(unset, "")
+    if unset_as is not None:
+        environ |= dict.fromkeys(unset, unset_as)
     found = runtime_dir(environ)
     assert found == tmp_path / expected
     assert found.stat().st_mode & 0o777 == 0o700
