@@ -21,10 +21,19 @@ import os
 import stat
 import threading
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 _own: dict[tuple[int, int, int], mmap.mmap] = {}
 _turnstile = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Glimpse:
+    """The content of a box and whether it was held just before it was read."""
+
+    data: bytes
+    held: bool
 
 
 def born(path: Path, image: bytes) -> tuple[int, mmap.mmap]:
@@ -54,12 +63,12 @@ def released(fd: int) -> None:
     _own.pop(identity, None)
 
 
-def glimpse(path: Path, size: int) -> tuple[bytes, bool] | None:
-    """The first `size` bytes of a box, and whether it is held; None if it cannot be opened or is no plain file."""
+def glimpse(path: Path, size: int) -> Glimpse | None:
+    """Look at the first `size` bytes of a box; None if it cannot be opened or is no plain file."""
     try:
         found = path.lstat()
         if (mine := _own.get(_identity(found))) is not None:
-            return mine[:size], True
+            return Glimpse(data=mine[:size], held=True)
         if not stat.S_ISREG(found.st_mode):
             return None
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -67,7 +76,7 @@ def glimpse(path: Path, size: int) -> tuple[bytes, bool] | None:
         return None  # gone meanwhile, or not for us: what cannot be opened is not judged
     try:
         held = not _locked(fd, fcntl.LOCK_SH)  # before reading: what a dead holder left does not change any more
-        return os.pread(fd, size, 0), held
+        return Glimpse(data=os.pread(fd, size, 0), held=held)
     finally:
         os.close(fd)
 

@@ -14,7 +14,7 @@ from typing import Any
 from zlib import crc32
 
 from pyrula_runtime.blackbox import layout
-from pyrula_runtime.blackbox.holding import glimpse, sweep
+from pyrula_runtime.blackbox.holding import Glimpse, glimpse, sweep
 from pyrula_runtime.blackbox.layout import NOBODY, SEAL, Executing, Held, Nobody, Phase, text_of
 
 
@@ -46,13 +46,7 @@ class BoxView:
 def read_box(path: Path) -> BoxView | None:
     """The box at this path; None if there is none, or it is not one, or of a layout that we cannot read."""
     seen = glimpse(path, layout.SIZE)
-    if seen is None:
-        return None
-    data, held = seen
-    if len(data) != layout.SIZE or layout.PREFIX.unpack_from(data) != (layout.MAGIC, layout.VERSION):
-        return None
-    head = _unsealed(data, layout.HEAD_AT, layout.HEAD)
-    return None if head is None else _view(path, data, head, held=held)
+    return None if seen is None else _read(path, seen)
 
 
 def find_dead(directory: Path, *, boot_id: str, store_identity: str) -> list[BoxView]:
@@ -63,8 +57,10 @@ def find_dead(directory: Path, *, boot_id: str, store_identity: str) -> list[Box
     """
     folder = layout.boxes_in(directory)
     sweep(folder)
-    views = (read_box(path) for path in sorted(folder.glob("*.box")))
-    dead = [view for view in views if view is not None and not view.held]
+    seen = ((path, glimpse(path, layout.SIZE)) for path in sorted(folder.glob("*.box")))
+    # Those of the living are not even parsed: this is asked every second, and mostly all live.
+    views = [_read(path, found) for path, found in seen if found is not None and not found.held]
+    dead = [view for view in views if view is not None]
     for stale in dead:
         if stale.boot_id != boot_id:
             remove(stale)
@@ -75,6 +71,14 @@ def find_dead(directory: Path, *, boot_id: str, store_identity: str) -> list[Box
 def remove(view: BoxView) -> None:
     """Take a buried box away; somebody else may have done it already."""
     view.path.unlink(missing_ok=True)
+
+
+def _read(path: Path, seen: Glimpse) -> BoxView | None:
+    data = seen.data
+    if len(data) != layout.SIZE or layout.PREFIX.unpack_from(data) != (layout.MAGIC, layout.VERSION):
+        return None
+    head = _unsealed(data, layout.HEAD_AT, layout.HEAD)
+    return None if head is None else _view(path, data, head, held=seen.held)
 
 
 def _view(path: Path, data: bytes, head: tuple[Any, ...], *, held: bool) -> BoxView:

@@ -151,7 +151,7 @@ def fill(box: BlackBox, mark: str, ms: int) -> bytes:
         box.enter_thread(place, ms)
     seen = glimpse(box.path, layout.SIZE)
     assert seen is not None
-    return seen[0]
+    return seen.data
 
 
 @pytest.fixture(scope="module")
