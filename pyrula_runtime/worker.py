@@ -80,6 +80,21 @@ class Worker:
         """Ask for a drain; returns at once."""
         self._stop.set()
 
+    @property
+    def capacity(self) -> int:
+        """How many turns may run at once."""
+        return self._slots.capacity
+
+    @property
+    def turns_running(self) -> int:
+        """How many run now; free places that a claim under way has reserved do not count."""
+        return len(self._lane.held()) if self.health.started else 0
+
+    @property
+    def turns_done(self) -> int:
+        """How many ended here by themselves."""
+        return self._lane.turns_done if self.health.started else 0
+
     async def run(self) -> int:
         """Serve until a stop is requested or a loop dies, drain, and return the exit code."""
         loop = asyncio.get_running_loop()
@@ -138,7 +153,8 @@ class Worker:
         self._rounds.start(renewal)
         self._rounds.start(Round(name="burial", act=burial.act, period_s=_BURIAL_S))
         self._rounds.start(Round(name="orphan scan", act=self._scan, period_s=options.orphan_scan_interval))
-        self._rounds.start(Round(name="beat", act=self._beat, period_s=_BEAT_S))
+        self._beats = Round(name="beat", act=self._beat, period_s=_BEAT_S)
+        self._rounds.start(self._beats)
         self._rounds.start(Round(name="purge", act=lambda: purge.purge(self._store), period_s=purge.PERIOD_S))
 
     async def _scan(self) -> None:
@@ -151,8 +167,8 @@ class Worker:
             pid=os.getpid(),
             host=socket.gethostname(),
             serves=self._lane.serves,
-            capacity=self._slots.capacity,
-            running=self._slots.in_use,
+            capacity=self.capacity,
+            running=self.turns_running,
             draining=self.health.draining,
         )
         await self._store.beat(record, _FORGET_MS)
@@ -174,9 +190,9 @@ class Worker:
         options = self._options
         self.health.draining = True
         self._lane.draining = True
+        self._beats.nudge.set()  # so that whoever asks why a run waits is told
         box.set_phase(Phase.draining)
-        running = self._slots.in_use
-        log.info("draining: %d runs have %g s to finish", running, options.shutdown_grace)
+        log.info("draining: %d runs have %g s to finish", self.turns_running, options.shutdown_grace)
         await self._turns_finish(options.shutdown_grace)
         suspended = await self._suspend_rest(options.cancel_timeout)
         if suspended:
