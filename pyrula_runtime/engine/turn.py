@@ -7,15 +7,13 @@ The order of things, which is the whole of durability:
 3. An outcome enters the body at once, before it is committed, because a body can do nothing in the world but ask. So
    the entries of one stretch of the body, and its ending, go into one commit.
 
-One commit is under way at a time; what comes meanwhile goes with the next. A commit whose answer was lost is repeated
-word for word: the store recognises it. A commit refused by the fence ends the turn without a trace: another worker has
-the run. All of this happens on the lane's thread.
+A commit refused by the fence ends the turn without a trace: another worker has the run. All of this happens on the
+lane's thread.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
@@ -40,19 +38,15 @@ from pyrula_runtime.core.errors import (
     RunTimeout,
     StepFailed,
     StepTimeout,
-    StoreUnavailable,
 )
-from pyrula_runtime.core.limits import entry_fault, journal_fault, passes_warning
+from pyrula_runtime.core.limits import entry_fault
 from pyrula_runtime.core.status import RunEvent, RunStatus, after
 from pyrula_runtime.engine.body import Body
 from pyrula_runtime.engine.codec import dump_entry, dump_error, dump_json
 from pyrula_runtime.engine.failure import record_of
+from pyrula_runtime.engine.journaling import Desk, Journaling
 from pyrula_runtime.engine.program import Program, StepCall
-from pyrula_runtime.stores.protocol import Append, Claim, ClaimRequest, Commit, Committed, Ending
-
-# first pause before a commit is repeated after an outage, doubled up to the ceiling (seconds)
-_COMMIT_RETRY_S = 0.05
-_COMMIT_RETRY_MAX_S = 2.0
+from pyrula_runtime.stores.protocol import Claim, Committed, Ending
 
 
 class Performing(Protocol):
@@ -62,10 +56,8 @@ class Performing(Protocol):
         """Nobody wants its outcome any more."""
 
 
-class Host(Protocol):
+class Host(Desk, Protocol):
     """What a turn needs of its lane."""
-
-    lock_ttl_ms: int
 
     def now_ms(self) -> int:
         """Wall-clock milliseconds."""
@@ -76,17 +68,8 @@ class Host(Protocol):
     def perform(self, turn: Turn, asked: Asked, call: StepCall) -> Performing:
         """Begin a step."""
 
-    def commit(self, commit: Commit) -> asyncio.Future[Committed]:
-        """Write to the store."""
-
-    def claim_request(self) -> ClaimRequest | None:
-        """What to claim in place of a run that ends, if anything."""
-
     def over(self, turn: Turn, claims: Sequence[Claim] | None) -> None:
         """The turn ended by itself; `claims` came with its last commit (None: none were asked for)."""
-
-    def accept(self, claims: Sequence[Claim]) -> None:
-        """Runs came that this turn can do nothing with."""
 
     def lost(self, turn: Turn, reason: str) -> None:
         """The turn's lock is gone."""
@@ -110,22 +93,19 @@ class Turn:
         self._inbox: deque[Entry] = deque()
         self._to_start: deque[tuple[int, Asked]] = deque()
         self._performing: dict[str, Performing] = {}
-        self._tail: list[bytes] = []
-        self._committed = claim.journal_len
-        self._bytes = claim.journal_bytes
-        self._in_flight: Commit | None = None
         self._ending: Ending | None = None
         self._fault: Exception | None = None
         self._struck_by: RunStatus | None = None
         self._cancel_taken = self._cursor.on_record(CancelRequested)
         self._timer: asyncio.TimerHandle | None = None
+        self._journal = Journaling(claim, host, self)
         self._body = host.make_body(self)
 
     # life
 
     def begin(self) -> None:
         """Start the body and replay what is recorded."""
-        fresh = self._committed == 0
+        fresh = self.claim.journal_len == 0
         if fresh and self.claim.cancel_requested:
             self._end(RunEvent.cancelled)
             self._flush()
@@ -293,74 +273,36 @@ class Turn:
             entry = Failed(op=entry.op, at_ms=entry.at_ms, error=record)
             raw = dump_entry(entry)
         self._cursor.append(entry)
-        if passes_warning(self._cursor.length - 1, self._bytes, 1, len(raw)):
-            self._host.note(self, logging.WARNING, "journal past a fifth of its limit: %d entries", self._cursor.length)
-        self._bytes += len(raw)
-        self._tail.append(raw)
-        if (fault := journal_fault(self._cursor.length, self._bytes)) is not None and self._fault is None:
-            self._fault = LimitExceeded(fault)
-            self._tail.pop()
+        try:
+            self._journal.add(raw)
+        except LimitExceeded as full:
+            self._fault = self._fault or full
         return entry
 
     def _flush(self) -> None:
-        """Send what is not committed, unless a commit is under way; start what may start."""
-        if self.is_over or self._in_flight is not None:
-            return
-        if self._tail or self._ending is not None:
-            self._send(
-                Commit(
-                    token=self.claim.token,
-                    expected_len=self._committed,
-                    entries=tuple(self._tail),
-                    lock_ttl_ms=self._host.lock_ttl_ms,
-                    ending=self._ending,
-                    claim=self._host.claim_request() if self._ending is not None else None,
-                ),
-                _COMMIT_RETRY_S,
-            )
-            self._tail.clear()
-        self._start_steps()
+        """Send what is not committed; start what may start."""
+        if not self.is_over:
+            self._journal.flush(self._ending)
+            self._start_steps()
 
-    def _send(self, commit: Commit, retry_s: float) -> None:
-        self._in_flight = commit
-        self._host.commit(commit).add_done_callback(lambda answer: self._answered(commit, answer, retry_s))
-
-    def _answered(self, commit: Commit, answer: asyncio.Future[Committed], retry_s: float) -> None:
-        error = answer.exception()
-        if self.is_over:
-            if error is None and answer.result().claims:
-                self._host.accept(answer.result().claims)
-            return
-        if isinstance(error, StoreUnavailable):
-            self._host.note(self, logging.WARNING, "cannot commit, trying again in %.2f s: %s", retry_s, error)
-            loop = asyncio.get_running_loop()
-            loop.call_later(retry_s, self._send_again, commit, min(retry_s * 2, _COMMIT_RETRY_MAX_S))
-            return
-        self._in_flight = None
-        if error is not None:
-            self.suspend()
-            self._host.lost(self, f"the commit was refused: {error}")
-            return
-        reply = answer.result()
-        if reply.append in (Append.fenced, Append.gap):
-            self.suspend()
-            self._host.lost(self, "lock lost" if reply.append is Append.fenced else "the store lost journal entries")
-            return
-        self._committed += len(commit.entries)
-        if commit.ending is not None:
+    def written(self, ending: Ending | None, reply: Committed, *, claimed: bool) -> None:
+        if ending is not None:
             self._stop()
-            self._host.over(self, None if commit.claim is None else reply.claims)
+            self._host.over(self, reply.claims if claimed else None)
             return
         if reply.cancel_requested:
             self.cancel()
         self._flush()
 
-    def _send_again(self, commit: Commit, retry_s: float) -> None:
-        if not self.is_over:
-            self._send(commit, retry_s)
+    def refused(self, reason: str) -> None:
+        self.suspend()
+        self._host.lost(self, reason)
+
+    def note(self, level: int, message: str, *args: object) -> None:
+        self._host.note(self, level, message, *args)
 
     def _start_steps(self) -> None:
-        while self._to_start and self._to_start[0][0] <= self._committed:
+        while self._to_start and self._to_start[0][0] <= self._journal.committed:
             _, asked = self._to_start.popleft()
             if not asked.withdrawn and self._ending is None:
                 call = self._calls[asked.op.op_id]
