@@ -33,7 +33,10 @@ class Burial:
 
     async def act(self) -> None:
         """Bury whoever is dead now."""
-        for box in find_dead(self._directory, boot_id=boot_id(), store_identity=self._store.identity):
+        dead = find_dead(self._directory, boot_id=boot_id(), store_identity=self._store.identity)
+        still_there = {box.incarnation for box in dead}
+        self._first_seen = {who: at for who, at in self._first_seen.items() if who in still_there}
+        for box in dead:
             freed = await free_all(self._store, box.incarnation)
             first = self._first_seen.setdefault(box.incarnation, self._now_ms())
             if first == self._now_ms() or freed:

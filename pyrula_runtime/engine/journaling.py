@@ -1,0 +1,125 @@
+"""Writing a turn's journal: what is not committed yet, the one commit under way, and its repetition after an outage.
+
+One commit is under way at a time; what comes meanwhile goes with the next. A commit whose answer was lost is repeated
+word for word, so that the store can recognise it by content; nothing is ever added to a commit that was sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Protocol
+
+from pyrula_runtime.core.errors import LimitExceeded, StoreUnavailable
+from pyrula_runtime.core.limits import journal_fault, passes_warning
+from pyrula_runtime.stores.protocol import Append, Claim, ClaimRequest, Commit, Committed, Ending
+
+# first pause before a commit is repeated after an outage, doubled up to the ceiling (seconds)
+_RETRY_S = 0.05
+_RETRY_MAX_S = 2.0
+
+_REFUSALS = {Append.fenced: "lock lost", Append.gap: "the store lost journal entries"}
+
+
+class Desk(Protocol):
+    """What the writing needs of the lane."""
+
+    lock_ttl_ms: int
+
+    def commit(self, commit: Commit) -> asyncio.Future[Committed]:
+        """Write to the store."""
+
+    def claim_request(self) -> ClaimRequest | None:
+        """What to claim in place of a run that ends, if anything."""
+
+    def accept(self, claims: Sequence[Claim]) -> None:
+        """Runs came that the turn they came with can do nothing with."""
+
+
+class JournalOwner(Protocol):
+    """The turn, as its journal sees it."""
+
+    is_over: bool
+
+    def written(self, ending: Ending | None, reply: Committed, *, claimed: bool) -> None:
+        """A commit is done; `claimed` says whether it asked for further runs."""
+
+    def refused(self, reason: str) -> None:
+        """The store does not take this turn's writes any more."""
+
+    def note(self, level: int, message: str, *args: object) -> None:
+        """Tell people something about this run."""
+
+
+class Journaling:
+    """The growing end of one run's journal."""
+
+    def __init__(self, claim: Claim, desk: Desk, owner: JournalOwner) -> None:
+        self.committed = claim.journal_len
+        self._length = claim.journal_len
+        self._bytes = claim.journal_bytes
+        self._token = claim.token
+        self._desk = desk
+        self._owner = owner
+        self._tail: list[bytes] = []
+        self._in_flight = False
+
+    def add(self, raw: bytes) -> None:
+        """Take an entry for the next commit. Raises LimitExceeded when the journal is full; the entry is left out."""
+        fault = journal_fault(self._length + 1, self._bytes + len(raw))
+        if fault is not None:
+            raise LimitExceeded(fault)
+        if passes_warning(self._length, self._bytes, 1, len(raw)):
+            self._owner.note(logging.WARNING, "journal past a fifth of its limit: %d entries", self._length + 1)
+        self._length += 1
+        self._bytes += len(raw)
+        self._tail.append(raw)
+
+    def flush(self, ending: Ending | None) -> None:
+        """Send what is not committed, and the ending if there is one, unless a commit is under way."""
+        if self._in_flight or not (self._tail or ending):
+            return
+        entries, self._tail = tuple(self._tail), []
+        claim = self._desk.claim_request() if ending is not None else None
+        self._send(
+            Commit(
+                token=self._token,
+                expected_len=self.committed,
+                entries=entries,
+                lock_ttl_ms=self._desk.lock_ttl_ms,
+                ending=ending,
+                claim=claim,
+            ),
+            _RETRY_S,
+        )
+
+    def _send(self, commit: Commit, retry_s: float) -> None:
+        self._in_flight = True
+        self._desk.commit(commit).add_done_callback(lambda answer: self._answered(commit, answer, retry_s))
+
+    def _send_again(self, commit: Commit, retry_s: float) -> None:
+        if not self._owner.is_over:
+            self._send(commit, retry_s)
+
+    def _answered(self, commit: Commit, answer: asyncio.Future[Committed], retry_s: float) -> None:
+        error = answer.exception()
+        if self._owner.is_over:
+            if error is None and answer.result().claims:
+                self._desk.accept(answer.result().claims)
+            return
+        if isinstance(error, StoreUnavailable):
+            self._owner.note(logging.WARNING, "cannot commit, trying again in %.2f s: %s", retry_s, error)
+            loop = asyncio.get_running_loop()
+            loop.call_later(retry_s, self._send_again, commit, min(retry_s * 2, _RETRY_MAX_S))
+            return
+        self._in_flight = False
+        if error is not None:
+            self._owner.refused(f"the commit was refused: {error}")
+            return
+        reply = answer.result()
+        if reply.append in _REFUSALS:
+            self._owner.refused(_REFUSALS[reply.append])
+            return
+        self.committed += len(commit.entries)
+        self._owner.written(commit.ending, reply, claimed=commit.claim is not None)
