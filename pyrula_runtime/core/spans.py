@@ -1,0 +1,24 @@
+"""Lengths of time in words: one unit, as coarse as a person would say it."""
+
+from __future__ import annotations
+
+# largest unit first: its name, its length in milliseconds
+_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
+# from so many of a unit on it is said in that unit: "90 s", but "2 min"
+_FROM = 2
+
+
+def spoken(ms: int) -> str:
+    """`12 ms`, `1.4 s`, `90 s`, `12 min`, `5 h`, `3 d`."""
+    for name, length in _UNITS[:-1]:
+        if ms >= _FROM * length:
+            return f"{ms // length} {name}"
+    if ms >= 10_000:
+        return f"{ms // 1000} s"
+    return f"{ms / 1000:.1f} s" if ms >= 1_000 else f"{max(ms, 0)} ms"
+
+
+def ago(then_ms: int, now_ms: int) -> str:
+    """How long ago, for dates in the past; clocks of two hosts may differ, so the future counts as now."""
+    passed_ms = now_ms - then_ms
+    return "just now" if passed_ms < 1_000 else f"{spoken(passed_ms)} ago"

@@ -1,0 +1,197 @@
+"""Why a run does not go on, in one or two sentences: what it waits for, and what a person can do about it.
+
+The answer is drawn from what the store knows: the run, and what the workers told about themselves. Workers report every
+few seconds, so "full" and "draining" are as old as the last report; one that has been silent for three reports counts
+as gone, although its record is still there. Plain values in, words out: no store, no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from pyrula_runtime.core.errors import ErrorRecord
+from pyrula_runtime.core.spans import ago, spoken
+from pyrula_runtime.core.status import RunStatus
+
+# three reports, which come every 10 s
+SILENT_AFTER_MS = 30_000
+# characters of an error that still read as part of a sentence
+_LINE = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """What is known of the run. `owner` and `lock_left_ms` (negative: lapsed) are None unless it is held."""
+
+    run_id: str
+    workflow: str
+    version: str | None
+    status: RunStatus
+    cancel_requested: bool = False
+    owner: str | None = None
+    lock_left_ms: int | None = None
+    finished_ms: int | None = None
+    error: ErrorRecord | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerFacts:
+    """What a worker told about itself, `age_ms` ago. `serves` are pairs of workflow and version."""
+
+    incarnation: str
+    worker_id: str
+    pid: int
+    host: str
+    serves: tuple[tuple[str, str | None], ...]
+    capacity: int
+    running: int
+    draining: bool = False
+    age_ms: int = 0
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it is probably gone."""
+        return self.age_ms >= SILENT_AFTER_MS
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it had no room at its last report."""
+        return self.running >= self.capacity
+
+    def __str__(self) -> str:
+        return f"worker {self.worker_id} (pid {self.pid} on {self.host})"
+
+
+Workers = Sequence[WorkerFacts]
+
+
+def why(run: RunFacts, workers: Workers, now_ms: int) -> str:
+    """What the run waits for, or what became of it."""
+    told = _TELL[run.status](run, workers, now_ms)
+    return f"Run {run.run_id} {told}"
+
+
+def _queued(run: RunFacts, workers: Workers, _now_ms: int) -> str:
+    reason = _why_queued(run, workers)
+    cancel = " Its cancellation was requested and takes effect when it is claimed." if run.cancel_requested else ""
+    return f"is queued: {reason}{cancel}"
+
+
+def _why_queued(run: RunFacts, workers: Workers) -> str:
+    if not workers:
+        return f"no worker is connected to this store. Start one: pyrula worker --workflow MODULE:{run.workflow}"
+    if not (named := [each for each in workers if run.workflow in {name for name, _ in each.serves}]):
+        return _nobody_serves(run.workflow, workers)
+    if not (fitting := [each for each in named if _fits(run, each)]):
+        pairs = {pair for each in named for pair in each.serves}
+        versions = sorted(version or "unversioned code" for name, version in pairs if name == run.workflow)
+        return (
+            f"it is pinned to version {run.version!r} of {run.workflow!r}, but the workers serve {_listed(versions)}. "
+            f"Start a worker with the code of that version."
+        )
+    if not (heard := [each for each in fitting if not each.is_silent]):
+        newest = min(fitting, key=lambda each: each.age_ms)
+        return f"{newest} serves it, but was last heard of {spoken(newest.age_ms)} ago. Start it again."
+    if not (taking := [each for each in heard if not each.draining]):
+        return f"{_all_of(heard)} draining and claims no more. Start another worker, or wait until it is back."
+    if not (free := [each for each in taking if not each.is_full]):
+        loads = ", ".join(f"{each.worker_id} runs {each.running} of {each.capacity}" for each in taking)
+        return f"every worker that serves it is full ({loads}). Start another one, or raise --max-concurrent-runs."
+    return f"{free[0]} has room and is about to claim it."
+
+
+def _fits(run: RunFacts, worker: WorkerFacts) -> bool:
+    return any(name == run.workflow and run.version in (None, version) for name, version in worker.serves)
+
+
+def _nobody_serves(workflow: str, workers: Workers) -> str:
+    served = sorted({name for each in workers for name, _ in each.serves})
+    near = get_close_matches(workflow, served, 1)
+    meant = f" Did you mean {near[0]!r}?" if near else ""
+    return f"no worker serves {workflow!r}; those connected serve {_listed(served)}.{meant}"
+
+
+def _all_of(workers: Workers) -> str:
+    return f"{workers[0]} is" if len(workers) == 1 else f"each of the {len(workers)} workers that serve it is"
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:5]) or "nothing"
+    return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown
+
+
+def _running(run: RunFacts, workers: Workers, _now_ms: int) -> str:
+    holder = next((each for each in workers if each.incarnation == run.owner), None)
+    left_ms = run.lock_left_ms or 0
+    name = str(holder) if holder else f"a worker that is not connected any more (incarnation {run.owner})"
+    if left_ms <= 0:
+        return (
+            f"is running, but the lock of {name} lapsed {spoken(-left_ms)} ago: the next orphan scan of any worker "
+            f"queues it again, from its last finished step."
+        )
+    cancel = " Its cancellation was requested and reaches it at the next renewal." if run.cancel_requested else ""
+    if holder is None or holder.is_silent:
+        return (
+            f"is held by {name}, with {spoken(left_ms)} of its lock left. If that worker is dead, a worker started on "
+            f"its host frees the run at once, any other one when the lock has lapsed.{cancel}"
+        )
+    drain = ", which is draining," if holder.draining else ""
+    return f"is running: held by {name}{drain} with {spoken(left_ms)} of its lock left, which is renewed.{cancel}"
+
+
+def _waiting(_run: RunFacts, _workers: Workers, _now_ms: int) -> str:
+    return "is waiting for a timer, a message or a child run; it holds no worker meanwhile."
+
+
+def _paused(run: RunFacts, _workers: Workers, _now_ms: int) -> str:
+    if run.error is None:
+        return f"was paused by an operator. To go on: pyrula runs requeue {run.run_id}"
+    return (
+        f"is paused, nothing is lost: {run.error.message.rstrip('.')}. Deploy code that fits its journal, then: "
+        f"pyrula runs requeue {run.run_id}"
+    )
+
+
+def _completed(run: RunFacts, _workers: Workers, now_ms: int) -> str:
+    return f"completed{_when(run, now_ms)}; it waits for nothing."
+
+
+def _cancelled(run: RunFacts, _workers: Workers, now_ms: int) -> str:
+    return f"was cancelled{_when(run, now_ms)}; submit it again if it is wanted after all."
+
+
+def _failed(run: RunFacts, _workers: Workers, now_ms: int) -> str:
+    return f"failed{_when(run, now_ms)} with {_error(run)}. After a fix: pyrula runs requeue {run.run_id}"
+
+
+def _quarantined(run: RunFacts, _workers: Workers, now_ms: int) -> str:
+    return (
+        f"was quarantined{_when(run, now_ms)}, because it kept blocking or killing its workers: {_error(run)}. "
+        f"After a fix: pyrula runs requeue {run.run_id}"
+    )
+
+
+def _when(run: RunFacts, now_ms: int) -> str:
+    return "" if run.finished_ms is None else f" {ago(run.finished_ms, now_ms)}"
+
+
+def _error(run: RunFacts) -> str:
+    """The error in a line: the whole of it is for `runs show`."""
+    if run.error is None:
+        return "no error on record"
+    line = str(run.error).partition("\n")[0]
+    return f"{line[:_LINE]}…" if len(line) > _LINE else line.rstrip(".")
+
+
+_TELL: dict[RunStatus, Callable[[RunFacts, Workers, int], str]] = {
+    RunStatus.queued: _queued,
+    RunStatus.running: _running,
+    RunStatus.waiting: _waiting,
+    RunStatus.paused: _paused,
+    RunStatus.completed: _completed,
+    RunStatus.failed: _failed,
+    RunStatus.cancelled: _cancelled,
+    RunStatus.quarantined: _quarantined,
+}
