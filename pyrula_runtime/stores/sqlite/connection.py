@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import apsw
+
+from pyrula_runtime.core.errors import StoreUnavailable
 
 # Only a foreign program (the sqlite3 shell, a backup tool) can make us wait for SQLite's own locks.
 BUSY_MS = 5_000
@@ -28,3 +31,30 @@ def tune(db: apsw.Connection) -> None:
     db.pragma("synchronous", "full")  # a commit survives a power cut
     db.pragma("mmap_size", 0)  # an I/O error must be an error code, not a SIGBUS
     db.pragma("temp_store", "memory")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFile:
+    """The file that was opened, so that another one under its name is noticed: what we write to it nobody would see."""
+
+    path: Path
+    device: int
+    inode: int
+
+    @classmethod
+    def at(cls, path: Path) -> StoreFile:
+        """The file that has this path now."""
+        found = path.stat()
+        return cls(path, found.st_dev, found.st_ino)
+
+    def check(self) -> None:
+        """Raise StoreUnavailable unless the path still leads to this file."""
+        try:
+            if StoreFile.at(self.path) == self:
+                return
+        except FileNotFoundError:
+            pass
+        raise StoreUnavailable(
+            f"store {self.path} was removed or replaced while it was in use; stop everything that uses it, "
+            f"put the right file with its -wal in place, and start again"
+        )

@@ -29,6 +29,8 @@ def is_damage(error: BaseException) -> bool:
 
 def ours(error: BaseException, path: Path) -> PyrulaError:
     """A fresh error of ours for SQLite's; `error` becomes its cause."""
+    if isinstance(error, PyrulaError):
+        return type(error)(*error.args)
     if is_damage(error):
         found: PyrulaError = StoreCorrupt(
             f"store {path} is damaged ({error}): nothing is written any more, nothing was deleted. Stop all workers, "

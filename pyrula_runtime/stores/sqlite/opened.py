@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,13 +12,15 @@ import apsw
 
 from pyrula_runtime.core.errors import StoreUnavailable, UsageError
 from pyrula_runtime.stores.clock import Clock
-from pyrula_runtime.stores.sqlite import connection, failures, schema, write_lock
+from pyrula_runtime.stores.sqlite import connection, failures, file_system, hosts, schema, write_lock
+from pyrula_runtime.stores.sqlite.connection import StoreFile
 from pyrula_runtime.stores.sqlite.reads import Reads
+from pyrula_runtime.stores.sqlite.settings import Settings
 from pyrula_runtime.stores.sqlite.wakes import Folder
 from pyrula_runtime.stores.sqlite.write_lock import WriteLock
 from pyrula_runtime.stores.sqlite.writer import Writer
 
-OPEN_PATIENCE_S = 10.0
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +43,11 @@ class Opened:
 
     def close(self) -> None:
         """Finish what is queued, then let go of everything; blocks."""
-        self.writer.stop()
+        ended = self.writer.stop()
         self.reads.stop()
         self.folder.close()
-        write_lock.give_up(self.lock)
+        if ended:  # otherwise its thread still waits for the lock and may not lose it
+            write_lock.give_up(self.lock)
 
 
 def beside(path: Path, suffix: str) -> Path:
@@ -50,16 +55,18 @@ def beside(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
 
 
-def open_file(path: Path, clock: Clock) -> Opened:
+def open_file(path: Path, clock: Clock, settings: Settings) -> Opened:
     """Open or create the store at `path`; blocks. Raises StoreRefused or StoreUnavailable."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        warning = file_system.check(path if path.exists() else path.parent)
         lock = write_lock.obtain(beside(path, ".lock"))
     except OSError as error:
         raise StoreUnavailable(f"store {path} cannot be opened: {error.strerror} ({error.filename})") from error
+    if warning:
+        _log.warning(warning)
     try:
-        with lock.held(OPEN_PATIENCE_S):
-            _prepare(path, clock)
+        file = _prepare(path, lock, clock, settings)
     except apsw.Error as error:
         write_lock.give_up(lock)
         raise failures.ours(error, path) from error
@@ -67,19 +74,22 @@ def open_file(path: Path, clock: Clock) -> Opened:
         write_lock.give_up(lock)
         raise
     folder = Folder(beside(path, ".d"))
-    writer, reads = Writer(path, clock, lock, folder.ring), Reads(path)
+    writer, reads = Writer(file, clock, lock, folder.ring, settings), Reads(path, settings.read_s)
     writer.start()
     reads.start()
     return Opened(path=path, pid=os.getpid(), lock=lock, writer=writer, reads=reads, folder=folder)
 
 
-def _prepare(path: Path, clock: Clock) -> None:
-    """Bring the file into shape, under the write lock."""
-    db = connection.bare(path, create=True)
-    try:
-        version = schema.version_of(db, path)
-        connection.tune(db)
-        schema.migrate(db, path, version)
-        db.execute("INSERT INTO host VALUES (1, '', '', '', 0, ?1, 0) ON CONFLICT DO NOTHING", (clock.mono_ms(),))
-    finally:
-        db.close()
+def _prepare(path: Path, lock: WriteLock, clock: Clock, settings: Settings) -> StoreFile:
+    """Bring the file into shape and sit down in it."""
+    with closing(connection.bare(path, create=True)) as db:
+        with lock.held(settings.open_patience_s):
+            version = schema.version_of(db, path)
+            connection.tune(db)
+            schema.migrate(db, path, version)
+            stranger = hosts.sit_down(db, settings.host, clock.mono_ms())
+        if stranger is not None:
+            hosts.watch(db, stranger, settings.host_watch_s)
+            with lock.held(settings.open_patience_s):
+                hosts.inherit(db, stranger, settings.host, clock.mono_ms())
+        return StoreFile.at(path)

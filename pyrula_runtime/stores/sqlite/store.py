@@ -19,20 +19,21 @@ from pyrula_runtime.stores.clock import Clock
 from pyrula_runtime.stores.sqlite import claims, commits, journal, listing, messages, releases, submits, workers
 from pyrula_runtime.stores.sqlite.answers import Call
 from pyrula_runtime.stores.sqlite.opened import Opened, open_file
+from pyrula_runtime.stores.sqlite.settings import Settings
 from pyrula_runtime.stores.sqlite.transaction import Tx
 from pyrula_runtime.stores.sqlite.wakes import Listener
 from pyrula_runtime.stores.sqlite.writer import Write
 
 Answer = TypeVar("Answer")
-PING_S = 2.0
 
 
 class SqliteStore:
     """One SQLite file as a store. See `protocol.Store` for what the verbs promise."""
 
-    def __init__(self, path: Path, clock: Clock) -> None:
+    def __init__(self, path: Path, clock: Clock, settings: Settings | None = None) -> None:
         self._path = path.absolute()
         self._clock = clock
+        self._settings = settings or Settings()
         self._opened: Opened | None = None
         self._mutex = threading.Lock()
 
@@ -53,7 +54,7 @@ class SqliteStore:
     def _open(self) -> None:
         with self._mutex:
             if self._opened is None:
-                self._opened = open_file(self._path, self._clock)
+                self._opened = open_file(self._path, self._clock, self._settings)
 
     async def close(self) -> None:
         """Finish what is queued, then let go of the file."""
@@ -88,11 +89,9 @@ class SqliteStore:
         writer.beat_every_ms = min(writer.beat_every_ms, max(lock_ttl_ms // 3, 1))
 
     def submit(self, run: p.NewRun) -> asyncio.Future[p.Submitted]:
-        """Create a run."""
         return self._write(partial(submits.submit, run=run))
 
     def claim(self, request: p.ClaimRequest) -> asyncio.Future[tuple[p.Claim, ...]]:
-        """Take runs; looks first without the lock."""
         self._locks_live(request.lock_ttl_ms)
         future: asyncio.Future[tuple[p.Claim, ...]] = asyncio.get_running_loop().create_future()
         look = partial(claims.claimable, request=request)
@@ -100,81 +99,64 @@ class SqliteStore:
         return future
 
     def renew(self, tokens: Sequence[Token], lock_ttl_ms: int) -> asyncio.Future[p.Renewed]:
-        """Extend locks."""
         self._locks_live(lock_ttl_ms)
         return self._write(partial(claims.renew, tokens=tuple(tokens), lock_ttl_ms=lock_ttl_ms))
 
     def commit(self, commit: p.Commit) -> asyncio.Future[p.Committed]:
-        """Write journal entries, perhaps end the turn."""
         return self._write(partial(commits.commit, wanted=commit))
 
     def release(self, release: p.Release) -> asyncio.Future[bool]:
-        """Give a run back."""
         return self._write(partial(releases.release, wanted=release))
 
     def amend(self, amendment: p.Amendment) -> asyncio.Future[bool]:
-        """Apply an operator's change."""
         return self._write(partial(releases.amend, wanted=amendment))
 
     def deliver(self, message: p.Message, absorbed_by: frozenset[RunStatus]) -> asyncio.Future[p.Delivery]:
-        """Put a message into an inbox."""
         return self._write(partial(messages.deliver, message=message, absorbed_by=absorbed_by))
 
     def reclaim_lapsed(self, to_status: RunStatus, lock_ttl_ms: int, limit: int) -> asyncio.Future[p.Lapsed]:
-        """Make lapsed runs claimable."""
         self._locks_live(lock_ttl_ms)
         return self._write(partial(claims.reclaim_lapsed, to_status=to_status, lock_ttl_ms=lock_ttl_ms, limit=limit))
 
     def holdings(self, incarnation: str) -> asyncio.Future[tuple[p.Holding, ...]]:
-        """What an incarnation holds."""
         return self._read(partial(claims.holdings, incarnation=incarnation))
 
     def read(self, run_id: str) -> asyncio.Future[p.RunRecord | None]:
-        """One run."""
         return self._read(lambda db: listing.read(db, run_id, self._clock.mono_ms()))
 
     def read_journal(
         self, run_id: str, start: int, max_bytes: int = journal.PAGE_BYTES
     ) -> asyncio.Future[tuple[bytes, ...]]:
-        """A page of a journal."""
         return self._read(partial(journal.read, run_id=run_id, start=start, max_bytes=max_bytes))
 
     def find(self, query: p.RunQuery) -> asyncio.Future[tuple[p.RunRecord, ...]]:
-        """A page of runs."""
         return self._read(lambda db: listing.find(db, query, self._clock.mono_ms()))
 
     def counts(self) -> asyncio.Future[Mapping[tuple[str, RunStatus], int]]:
-        """How many runs there are."""
         return self._read(listing.counts)
 
     def beat(self, worker: p.WorkerRecord, forget_after_ms: int) -> asyncio.Future[None]:
-        """Register a worker."""
         return self._write(partial(workers.beat, worker=worker, forget_after_ms=forget_after_ms))
 
     def retire(self, incarnation: str) -> asyncio.Future[None]:
-        """Forget a worker."""
         return self._write(partial(workers.retire, incarnation=incarnation))
 
     def workers(self) -> asyncio.Future[tuple[p.WorkerRecord, ...]]:
-        """The known workers."""
         return self._read(lambda db: workers.known(db, self._clock.mono_ms()))
 
     def purge(self, limit: int) -> asyncio.Future[int]:
-        """Drop old idempotency records."""
         return self._write(partial(submits.purge, limit=limit))
 
     async def ping(self) -> None:
-        """Get through to the file with a right to write, within two seconds."""
         lock = self._here().lock
         answer = self._write(lambda tx: None, is_alive=False)
-        await asyncio.wait([answer], timeout=max(PING_S - lock.waited_s(), 0.0))
+        await asyncio.wait([answer], timeout=max(self._settings.ping_s - lock.waited_s(), 0.0))
         if not answer.done():
             answer.cancel()
             raise StoreUnavailable(lock.complaint())
         answer.result()
 
     def listen(self, on_wake: Callable[[p.Wake], None], kinds: frozenset[p.Wake] = p.EVERY_WAKE) -> Listener:
-        """Subscribe to wakes."""
         return Listener(
             self._here().folder, kinds, on_wake, lambda: self._read(lambda db: int(db.pragma("data_version")))
         )
