@@ -96,6 +96,7 @@ class FakeHost:
         self.lost_because: str | None = None
         self.accepted: list[Claim] = []
         self.next_claims: tuple[Claim, ...] = ()
+        self.committing = asyncio.Event()
 
     def now_ms(self) -> int:
         return self.clock_ms
@@ -114,6 +115,7 @@ class FakeHost:
         self.log.append(f"commit {len(commit.entries)}")
         answer: asyncio.Future[Committed] = asyncio.get_running_loop().create_future()
         self.commits.append((commit, answer))
+        self.committing.set()
         return answer
 
     def claim_request(self) -> ClaimRequest | None:

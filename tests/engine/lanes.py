@@ -1,0 +1,109 @@
+"""A real lane on a real store in a temporary folder, for tests of what only threads can show."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import queue
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from pyrula_runtime.core import ids
+from pyrula_runtime.core.errors import InputError
+from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.engine.lane import Lane, LaneSetup
+from pyrula_runtime.engine.program import Program, StepCall
+from pyrula_runtime.engine.slots import Slots
+from pyrula_runtime.stores.opening import open_store
+from pyrula_runtime.stores.protocol import NewRun, RunRecord, Store, Wake
+
+CAPACITY = 4
+LIMIT_S = 10.0  # only a failing test waits so long
+
+
+def same(value: Any) -> Any:
+    """Values of these tests are JSON already."""
+    if isinstance(value, set):
+        raise InputError("a set is no JSON")
+    return value
+
+
+def step(function: Callable[[], Any], **policy: Any) -> StepCall:
+    """A step that calls `function`."""
+    is_async = asyncio.iscoroutinefunction(function)
+    return StepCall(name=function.__name__, call=function, is_async=is_async, to_json=same, from_json=same, **policy)
+
+
+class LaneAtWork:
+    """A lane, its store, and what it told the control thread."""
+
+    def __init__(self, store: Store, lane: Lane, setup: LaneSetup) -> None:
+        self.store = store
+        self.lane = lane
+        self.setup = setup
+        self.failures: queue.SimpleQueue[BaseException] = queue.SimpleQueue()
+        self.ended = asyncio.Event()
+
+    async def submit(self, workflow: str) -> str:
+        """A new run of a program."""
+        run_id = ids.run_id(time.time_ns() // 1_000_000, os.urandom(10))
+        await self.store.submit(
+            NewRun(run_id=run_id, workflow=workflow, version=None, input=b"null", digest="", status=RunStatus.queued)
+        )
+        return run_id
+
+    async def claim(self) -> None:
+        """Claim what there is and let the lane have it."""
+        free = self.setup.slots.take_all()
+        claims = await self.store.claim(self.setup.claim_request(free))
+        self.setup.slots.give(free - len(claims))
+        self.lane.post(self.lane.accept, claims)
+
+    async def until_ended(self, run_id: str) -> RunRecord:
+        """The run when it has ended or was paused."""
+        async with asyncio.timeout(LIMIT_S):
+            while True:
+                self.ended.clear()
+                record = await self.store.read(run_id)
+                assert record is not None
+                if record.status.is_terminal:
+                    return record
+                await self.ended.wait()
+
+    async def run(self, workflow: str) -> RunRecord:
+        """Submit, claim, and wait for the end."""
+        run_id = await self.submit(workflow)
+        await self.claim()
+        return await self.until_ended(run_id)
+
+
+@asynccontextmanager
+async def lane_at_work(folder: Path, programs: Sequence[Program]) -> AsyncIterator[LaneAtWork]:
+    """Start a lane that serves these programs."""
+    store = open_store(f"sqlite:///{folder / 'runs.db'}")
+    await store.open()
+    failures: list[LaneAtWork] = []
+    setup = LaneSetup(
+        store=store,
+        programs={program.name: program for program in programs},
+        incarnation="test",
+        slots=Slots(CAPACITY),
+        lock_ttl_ms=30_000,
+        now_ms=lambda: time.time_ns() // 1_000_000,
+        on_free_slot=lambda: None,
+        on_failed=lambda error: failures[0].failures.put(error),
+    )
+    at_work = LaneAtWork(store, Lane(setup), setup)
+    failures.append(at_work)
+    listening = store.listen(lambda wake: at_work.ended.set() if wake is Wake.ended else None)
+    at_work.lane.start()
+    try:
+        yield at_work
+    finally:
+        listening.close()
+        at_work.lane.stop()
+        at_work.lane.thread.join(LIMIT_S)
+        await store.close()

@@ -1,0 +1,109 @@
+"""The watchdog names run, step and source line of whatever keeps the lane."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyrula_runtime.core.entries import Json
+from pyrula_runtime.engine.lane import Lane
+from pyrula_runtime.engine.program import Operations, Program
+from pyrula_runtime.engine.watchdog import Block, Watchdog
+from tests.engine.lanes import LIMIT_S, lane_at_work, same, step
+
+WARN_S = 0.1
+
+
+@contextmanager
+def watching(lane: Lane) -> Iterator[tuple[queue.SimpleQueue[Block], queue.SimpleQueue[float]]]:
+    """A watchdog whose reports the test takes."""
+    blocks: queue.SimpleQueue[Block] = queue.SimpleQueue()
+    ends: queue.SimpleQueue[float] = queue.SimpleQueue()
+    watchdog = Watchdog(lane, WARN_S, blocks.put, ends.put)
+    watchdog.start()
+    try:
+        yield blocks, ends
+    finally:
+        watchdog.stop()
+
+
+def flow(make: Any) -> Program:
+    """A workflow from a coroutine function of its operations."""
+
+    def start(operations: Operations, _input: Json) -> Coroutine[Any, Any, Any]:
+        return make(operations)  # type: ignore[no-any-return]
+
+    return Program(name="flow", version=None, start=start, to_json=same)
+
+
+async def blocked_by(tmp_path: Path, make: Any, release: threading.Event) -> tuple[Block, float, str]:
+    """Run a workflow that blocks its lane until `release` is set; what the watchdog said and the run's id."""
+    async with lane_at_work(tmp_path, [flow(make)]) as at_work:
+        with watching(at_work.lane) as (blocks, ends):
+            run_id = await at_work.submit("flow")
+            await at_work.claim()
+            block = await asyncio.to_thread(blocks.get, timeout=LIMIT_S)
+            release.set()
+            ended_after_s = await asyncio.to_thread(ends.get, timeout=LIMIT_S)
+            await at_work.until_ended(run_id)
+    return block, ended_after_s, run_id
+
+
+async def test_a_blocking_step_is_named_with_its_line(tmp_path: Path) -> None:
+    release = threading.Event()
+
+    async def guilty() -> None:
+        release.wait(LIMIT_S)  # the guilty line
+
+    async def body(operations: Operations) -> Any:
+        return await operations.step(step(guilty))
+
+    block, ended_after_s, run_id = await blocked_by(tmp_path, body, release)
+    assert block.whose is not None
+    assert (block.whose.run_id, block.whose.step) == (run_id, "guilty")
+    assert "the guilty line" in block.line
+    assert Path(__file__).name in block.line
+    assert ended_after_s >= WARN_S
+
+
+async def test_a_blocking_body_is_named(tmp_path: Path) -> None:
+    release = threading.Event()
+
+    async def body(_operations: Operations) -> None:
+        release.wait(LIMIT_S)
+
+    block, _, run_id = await blocked_by(tmp_path, body, release)
+    assert block.whose is not None
+    assert (block.whose.run_id, block.whose.step) == (run_id, "")
+
+
+async def test_a_task_started_by_a_step_counts_as_the_step(tmp_path: Path) -> None:
+    release = threading.Event()
+
+    async def child() -> None:
+        release.wait(LIMIT_S)
+
+    async def parent() -> None:
+        await asyncio.create_task(child())
+
+    async def body(operations: Operations) -> Any:
+        return await operations.step(step(parent))
+
+    block, _, _ = await blocked_by(tmp_path, body, release)
+    assert block.whose is not None
+    assert block.whose.step == "parent"
+
+
+async def test_code_of_no_run_is_reported_without_blame(tmp_path: Path) -> None:
+    release = threading.Event()
+    async with lane_at_work(tmp_path, []) as at_work:
+        with watching(at_work.lane) as (blocks, _):
+            at_work.lane.post(release.wait, LIMIT_S)
+            block = await asyncio.to_thread(blocks.get, timeout=LIMIT_S)
+            release.set()
+    assert block.whose is None
