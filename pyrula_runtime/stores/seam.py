@@ -1,8 +1,8 @@
 """A place between the engine and any store where tests break things, at a chosen call and moment.
 
 Every verb passes through `Seam._cross`, which asks the fault three times: before anything was sent, once the store has
-done the work but the caller does not know, and after the caller has gone on with the answer. The fault may raise, kill
-the process, lose the answer, or have the call sent twice, as a transport that retries would.
+done the work but the caller does not know, and after the caller has gone on with the answer. The fault may raise (an
+error of ours), kill the process, lose the answer, or have the call sent twice, as a transport that retries would.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from enum import Enum, StrEnum
 from itertools import count
 from typing import TypeVar
 
-from pyrula_runtime.core.errors import StoreUnavailable
+from pyrula_runtime.core.errors import PyrulaError, StoreUnavailable
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.stores import protocol as p
@@ -76,7 +76,7 @@ class Seam:
         outer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         try:
             deed = self._fault(Crossing(number, verb, Phase.before))
-        except Exception as error:  # noqa: BLE001 - whatever the fault raises is what the caller is to hear
+        except PyrulaError as error:
             outer.set_exception(error)
             return outer
         inner = asyncio.ensure_future(send())
@@ -90,17 +90,17 @@ class Seam:
         if inner.cancelled():
             outer.cancel()
             return
+        error = inner.exception()
         try:
-            deed = self._fault(Crossing(number, verb, Phase.sent))
-            if deed is Deed.lose:
+            if self._fault(Crossing(number, verb, Phase.sent)) is Deed.lose:
                 raise StoreUnavailable(f"the answer to call {number} ({verb}) was lost")
-            answer = inner.result()
-        except Exception as error:  # noqa: BLE001 - the store's or the fault's error goes to the caller as it is
-            if not outer.done():
+        except PyrulaError as fault:
+            error = fault
+        if not outer.done():
+            if error is not None:
                 outer.set_exception(error)
-        else:
-            if not outer.done():
-                outer.set_result(answer)
+            else:
+                outer.set_result(inner.result())
         # the caller was woken by the line above and runs first
         asyncio.get_running_loop().call_soon(self._fault, Crossing(number, verb, Phase.answered))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import apsw
@@ -28,18 +28,18 @@ def backup(source: Path, target: Path) -> None:
         raise UsageError(f"{target} exists already and was left alone; give the backup another name") from None
     except OSError as error:
         raise StoreUnavailable(f"backup {target} cannot be written: {error.strerror}") from error
-    try:
-        _copy(source, draft)
-        _reset(draft)
+    with ExitStack() as undo:
+        undo.callback(target.unlink, missing_ok=True)
+        undo.callback(draft.unlink, missing_ok=True)
+        try:
+            _copy(source, draft)
+            _reset(draft)
+        except apsw.Error as error:
+            raise failures.ours(error, source) from error
         _through(draft)
         os.replace(draft, target)
-        _through(target.parent)
-    except BaseException as error:
-        draft.unlink(missing_ok=True)
-        target.unlink(missing_ok=True)
-        if isinstance(error, apsw.Error):
-            raise failures.ours(error, source) from error
-        raise
+        undo.pop_all()
+    _through(target.parent)
 
 
 def _copy(source: Path, draft: Path) -> None:

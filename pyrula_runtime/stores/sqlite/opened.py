@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,14 +65,13 @@ def open_file(path: Path, clock: Clock, settings: Settings) -> Opened:
         raise StoreUnavailable(f"store {path} cannot be opened: {error.strerror} ({error.filename})") from error
     if warning:
         _log.warning(warning)
-    try:
-        file = _prepare(path, lock, clock, settings)
-    except apsw.Error as error:
-        write_lock.give_up(lock)
-        raise failures.ours(error, path) from error
-    except BaseException:
-        write_lock.give_up(lock)
-        raise
+    with ExitStack() as undo:
+        undo.callback(write_lock.give_up, lock)
+        try:
+            file = _prepare(path, lock, clock, settings)
+        except apsw.Error as error:
+            raise failures.ours(error, path) from error
+        undo.pop_all()
     folder = Folder(beside(path, ".d"))
     writer, reads = Writer(file, clock, lock, folder.ring, settings), Reads(path, settings.read_s)
     writer.start()

@@ -41,12 +41,13 @@ class Write(Call[Tx, Any]):
     """A call for the writer.
 
     `needed` looks, without the lock, whether the work would change anything; `otherwise` is the answer if not.
-    `is_alive`: whether this call should count as the store's sign of life.
+    `is_alive`: whether this call should count as the store's sign of life. `is_done`: it is committed.
     """
 
     needed: Callable[[apsw.Connection], bool] | None = None
     otherwise: Any = None
     is_alive: bool = True
+    is_done: bool = False
 
 
 # What one call can do wrong without the store being at fault.
@@ -157,7 +158,7 @@ class Writer:
             if write.needed is None or write.needed(db):
                 pending.append(write)
             else:
-                write.outcome = write.otherwise
+                write.outcome, write.is_done = write.otherwise, True
         return pending
 
     def _is_quiet(self, db: apsw.Connection) -> bool:
@@ -169,19 +170,18 @@ class Writer:
         return now_ms - self._beaten_ms >= self.beat_every_ms
 
     def _transact(self, db: apsw.Connection, writes: list[Write]) -> None:
+        """All together; if one of them spoils it, each alone."""
         try:
             self._attempt(db, writes)
         except Exception as error:
+            # what a call raised is its caller's to hear; the thread goes on
             if isinstance(error, apsw.Error) and not isinstance(error, _OWN_FAULTS):
                 raise
+            if len(writes) == 1:
+                writes[0].failure = failures.ours(error, self._file.path) if isinstance(error, apsw.Error) else error
+                return
             for write in writes:
-                self._alone(db, write)
-
-    def _alone(self, db: apsw.Connection, write: Write) -> None:
-        try:
-            self._attempt(db, [write])
-        except Exception as error:  # noqa: BLE001 - its caller's to hear: the neighbours and the thread go on
-            write.failure = failures.ours(error, self._file.path) if isinstance(error, apsw.Error) else error
+                self._transact(db, [write])
 
     def _attempt(self, db: apsw.Connection, writes: list[Write]) -> None:
         """All of them, or none."""
@@ -198,6 +198,8 @@ class Writer:
             if db.in_transaction:
                 db.execute("ROLLBACK")
         self._wakes |= tx.wakes
+        for write in writes:
+            write.is_done = True
 
     def _beat(self, tx: Tx, writes: list[Write]) -> None:
         if self._beaten_ms is not None and tx.mono_ms - self._beaten_ms < pulse.EVERY_MS:
@@ -209,7 +211,8 @@ class Writer:
     def _fail(self, writes: list[Write], error: apsw.Error | StoreUnavailable) -> None:
         """The store itself failed and nobody knows what was written, so the connection is given up with the batch."""
         for write in writes:
-            write.failure = failures.ours(error, self._file.path)
+            if not write.is_done:
+                write.failure = write.failure or failures.ours(error, self._file.path)
         if isinstance(error, apsw.Error) and failures.is_damage(error):
             self._damage = error
         if self._db is not None:

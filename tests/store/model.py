@@ -1,0 +1,375 @@
+"""The store contract in plain dictionaries: what every real store is compared with, and the store of engine tests.
+
+It keeps the same laws with the simplest means: one lock round every verb, a list in order of submission, no threads.
+Time comes from its clock alone. Several `ModelStore` handles on one `World` are what several processes are to a file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Concatenate, ParamSpec, TypeVar
+
+from pyrula_runtime.core.errors import UsageError
+from pyrula_runtime.core.locks import Token, outage_grace
+from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.stores import protocol as p
+from tests.store.world import ModelListener, Run, World
+
+Answer = TypeVar("Answer")
+Args = ParamSpec("Args")
+
+
+def verb(
+    work: Callable[Concatenate[ModelStore, Args], Answer],
+) -> Callable[Concatenate[ModelStore, Args], asyncio.Future[Answer]]:
+    """Make a verb of a plain method: atomic, answered by a future of the running loop."""
+
+    def answer(store: ModelStore, /, *args: Args.args, **kwargs: Args.kwargs) -> asyncio.Future[Answer]:
+        store.check_open()
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        with store.world.mutex:
+            try:
+                future.set_result(work(store, *args, **kwargs))
+            except UsageError as error:
+                future.set_exception(error)
+        return future
+
+    return answer
+
+
+class ModelStore:
+    """A handle on a `World`."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._open = False
+
+    @property
+    def url(self) -> str:
+        return "model://"
+
+    @property
+    def identity(self) -> str:
+        return f"model:{id(self.world)}"
+
+    async def open(self) -> None:
+        self._open = True
+
+    async def close(self) -> None:
+        self._open = False
+
+    def check_open(self) -> None:
+        if not self._open:
+            raise UsageError("the store is not open; await its open() first")
+
+    @property
+    def _wall_ms(self) -> int:
+        return self.world.clock.wall_ms()
+
+    @property
+    def _mono_ms(self) -> int:
+        return self.world.clock.mono_ms()
+
+    @verb
+    def submit(self, run: p.NewRun) -> p.Submitted:
+        world = self.world
+        world.sign_of_life()
+        if run.idempotency_key in world.keys:
+            run_id, digest, expires_ms = world.keys[run.idempotency_key]
+            if expires_ms > self._wall_ms:
+                return _already(run_id, digest, run)
+        if run.run_id in world.runs:
+            return _already(run.run_id, world.runs[run.run_id].new.digest, run)
+        world.runs[run.run_id] = Run(new=run, created_ms=self._wall_ms, status=run.status)
+        if run.idempotency_key is not None:
+            world.keys[run.idempotency_key] = (run.run_id, run.digest, self._wall_ms + run.idempotency_ttl_ms)
+        world.wake(p.Wake.ready)
+        return p.Submitted(run_id=run.run_id, submission=p.Submission.created)
+
+    @verb
+    def claim(self, request: p.ClaimRequest) -> tuple[p.Claim, ...]:
+        return self._claim(request)
+
+    def _claim(self, request: p.ClaimRequest) -> tuple[p.Claim, ...]:
+        lines = {(serves.workflow, version) for serves in request.serves for version in (None, serves.version)}
+        fit = [run for run in self.world.runs.values() if run.ready and (run.new.workflow, run.new.version) in lines]
+        if fit:
+            self.world.sign_of_life()
+        return tuple(self._take(run, request) for run in fit[: request.limit])
+
+    def _take(self, run: Run, request: p.ClaimRequest) -> p.Claim:
+        self.world.nonces += 1
+        run.ready, run.status, run.owner = False, request.to_status, request.incarnation
+        run.rev, run.fence, run.nonce = run.rev + 1, run.fence + 1, f"nonce-{self.world.nonces}"
+        run.lock_until_ms, run.claim_len = self._mono_ms + request.lock_ttl_ms, len(run.journal)
+        run.started_ms = self._wall_ms if run.started_ms is None else run.started_ms
+        return p.Claim(
+            token=run.token(),
+            workflow=run.new.workflow,
+            version=run.new.version,
+            input=run.new.input,
+            journal=_page(run.journal, 0, 1_000_000),
+            journal_len=len(run.journal),
+            journal_bytes=sum(map(len, run.journal)),
+            created_ms=run.created_ms,
+            started_ms=run.started_ms,
+            cancel_requested=run.cancel_requested,
+            charges_ms=run.charges_ms,
+        )
+
+    @verb
+    def renew(self, tokens: Sequence[Token], lock_ttl_ms: int) -> p.Renewed:
+        self.world.sign_of_life()
+        lost, cancelled = set(), set()
+        for token in tokens:
+            run = self._held(token)
+            if run is None:
+                lost.add(token.run_id)
+                continue
+            run.lock_until_ms = self._mono_ms + lock_ttl_ms
+            if run.cancel_requested:
+                cancelled.add(token.run_id)
+        return p.Renewed(lost=frozenset(lost), cancelled=frozenset(cancelled))
+
+    def _held(self, token: Token) -> Run | None:
+        run = self.world.runs.get(token.run_id)
+        return run if run is not None and run.held and run.has_token(token) else None
+
+    @verb
+    def commit(self, commit: p.Commit) -> p.Committed:
+        self.world.sign_of_life()
+        run = self.world.runs.get(commit.token.run_id)
+        if run is None:
+            return p.Committed(append=p.Append.fenced, length=0)
+        append = self._judge(run, commit)
+        claims: tuple[p.Claim, ...] = ()
+        if append is p.Append.done:
+            run.journal += commit.entries
+        if append in (p.Append.done, p.Append.duplicate) and run.held:
+            run.lock_until_ms = self._mono_ms + commit.lock_ttl_ms
+        if append is p.Append.done and commit.ending is not None:
+            self._end(run, commit.ending)
+        if append is p.Append.done and commit.claim is not None:
+            claims = self._claim(commit.claim)
+        return p.Committed(append=append, length=len(run.journal), cancel_requested=run.cancel_requested, claims=claims)
+
+    def _judge(self, run: Run, commit: p.Commit) -> p.Append:
+        at, ending = commit.expected_len, commit.ending
+        if not run.has_token(commit.token):
+            return p.Append.fenced
+        if run.held and len(run.journal) == at:
+            return p.Append.done
+        if run.held and len(run.journal) < at:
+            return p.Append.gap
+        there = at >= run.claim_len and run.journal[at : at + len(commit.entries)] == list(commit.entries)
+        if run.held:
+            return p.Append.duplicate if there and ending is None else p.Append.fenced
+        ended_so = (
+            ending is not None
+            and len(run.journal) == at + len(commit.entries)
+            and (run.status, run.result, run.error) == (ending.status, ending.result, ending.error)
+        )
+        return p.Append.duplicate if there and ended_so else p.Append.fenced
+
+    def _end(self, run: Run, ending: p.Ending) -> None:
+        run.let_go()
+        self._set_status(run, ending.status)
+        if ending.result is not None or ending.error is not None:
+            run.result, run.error = ending.result, ending.error
+
+    def _set_status(self, run: Run, status: RunStatus) -> None:
+        run.status = status
+        run.rev += 1
+        if status.is_terminal:
+            run.finished_ms = self._wall_ms
+            self.world.wake(p.Wake.ended)
+
+    @verb
+    def release(self, release: p.Release) -> bool:
+        self.world.sign_of_life()
+        run = self._held(release.token)
+        if run is None:
+            return False
+        run.let_go()
+        run.nonce, run.ready = None, release.ready
+        run.charges_ms = run.charges_ms if release.charges_ms is None else release.charges_ms
+        run.error = run.error if release.error is None else release.error
+        self._set_status(run, release.status)
+        if release.ready:
+            self.world.wake(p.Wake.ready)
+        return True
+
+    @verb
+    def amend(self, amendment: p.Amendment) -> bool:
+        self.world.sign_of_life()
+        run, wanted = self.world.runs.get(amendment.run_id), amendment
+        if run is None or run.rev != wanted.rev or (wanted.append and len(run.journal) != wanted.expected_len):
+            return False
+        if run.held and wanted.ready and wanted.status is None:
+            raise UsageError(f"run {wanted.run_id} is held by a worker; to make it claimable, give its new status too")
+        if run.held:
+            self.world.wake(p.Wake.attention)
+        if run.held and wanted.status is not None:
+            run.let_go()
+            run.nonce = None
+        if wanted.clear_outcome:
+            run.result = run.error = run.finished_ms = None
+        run.journal += wanted.append
+        run.ready = run.ready if wanted.ready is None else wanted.ready
+        run.cancel_requested = run.cancel_requested if wanted.cancel_requested is None else wanted.cancel_requested
+        run.charges_ms = run.charges_ms if wanted.charges_ms is None else wanted.charges_ms
+        if wanted.status is None:
+            run.rev += 1
+        else:
+            self._set_status(run, wanted.status)
+        if wanted.ready:
+            self.world.wake(p.Wake.ready)
+        return True
+
+    @verb
+    def deliver(self, message: p.Message, absorbed_by: frozenset[RunStatus]) -> p.Delivery:
+        self.world.sign_of_life()
+        run = self.world.runs.get(message.run_id)
+        if run is None:
+            return p.Delivery.unknown
+        if any(earlier.message_id == message.message_id for earlier in run.inbox):
+            return p.Delivery.duplicate
+        if run.status in absorbed_by:
+            return p.Delivery.ended
+        run.inbox.append(message)
+        return p.Delivery.delivered
+
+    @verb
+    def reclaim_lapsed(self, to_status: RunStatus, lock_ttl_ms: int, limit: int) -> p.Lapsed:
+        world, now = self.world, self._mono_ms
+        world.sign_of_life()
+        silence_ms, world.silence_ms = world.silence_ms, 0
+        held = [run for run in world.runs.values() if run.lock_until_ms is not None]
+        if outage_grace(silence_ms, 0, lock_ttl_ms):
+            for run in held:
+                run.lock_until_ms = max(run.lock_until_ms or 0, now + lock_ttl_ms)
+            return p.Lapsed(run_ids=(), grace=True)
+        lapsed = sorted((run for run in held if (run.lock_until_ms or 0) < now), key=lambda run: run.lock_until_ms or 0)
+        for run in lapsed[:limit]:
+            run.let_go()
+            run.nonce, run.ready = None, True
+            self._set_status(run, to_status)
+            world.wake(p.Wake.ready, p.Wake.attention)
+        return p.Lapsed(run_ids=tuple(run.new.run_id for run in lapsed[:limit]))
+
+    @verb
+    def holdings(self, incarnation: str) -> tuple[p.Holding, ...]:
+        return tuple(
+            p.Holding(token=run.token(), workflow=run.new.workflow, charges_ms=run.charges_ms)
+            for run in self.world.runs.values()
+            if run.owner == incarnation
+        )
+
+    @verb
+    def read(self, run_id: str) -> p.RunRecord | None:
+        run = self.world.runs.get(run_id)
+        return None if run is None else self._record(run)
+
+    def _record(self, run: Run) -> p.RunRecord:
+        return p.RunRecord(
+            run_id=run.new.run_id,
+            workflow=run.new.workflow,
+            version=run.new.version,
+            status=run.status,
+            rev=run.rev,
+            fence=run.fence,
+            input=run.new.input,
+            result=run.result,
+            error=run.error,
+            digest=run.new.digest,
+            journal_len=len(run.journal),
+            journal_bytes=sum(map(len, run.journal)),
+            inbox_len=len(run.inbox),
+            cancel_requested=run.cancel_requested,
+            charges_ms=run.charges_ms,
+            created_ms=run.created_ms,
+            started_ms=run.started_ms,
+            finished_ms=run.finished_ms,
+            owner=run.owner,
+            lock_left_ms=None if run.lock_until_ms is None else run.lock_until_ms - self._mono_ms,
+        )
+
+    @verb
+    def read_journal(self, run_id: str, start: int, max_bytes: int = 1_000_000) -> tuple[bytes, ...]:
+        run = self.world.runs.get(run_id)
+        return () if run is None else _page(run.journal, start, max_bytes)
+
+    @verb
+    def find(self, query: p.RunQuery) -> tuple[p.RunRecord, ...]:
+        found = (
+            run
+            for run_id, run in sorted(self.world.runs.items(), reverse=True)
+            if (query.workflow is None or run.new.workflow == query.workflow)
+            and (query.statuses is None or run.status in query.statuses)
+            and (query.before is None or run_id < query.before)
+        )
+        return tuple(self._record(run) for run in list(found)[: query.limit])
+
+    @verb
+    def counts(self) -> Mapping[tuple[str, RunStatus], int]:
+        return Counter((run.new.workflow, run.status) for run in self.world.runs.values())
+
+    @verb
+    def beat(self, worker: p.WorkerRecord, forget_after_ms: int) -> None:
+        self.world.sign_of_life()
+        oldest_ms = self._mono_ms - forget_after_ms
+        known = {name: entry for name, entry in self.world.workers.items() if entry[1] >= oldest_ms}
+        self.world.workers = {**known, worker.incarnation: (worker, self._mono_ms)}
+
+    @verb
+    def retire(self, incarnation: str) -> None:
+        self.world.sign_of_life()
+        self.world.workers.pop(incarnation, None)
+
+    @verb
+    def workers(self) -> tuple[p.WorkerRecord, ...]:
+        known = sorted(self.world.workers.items())
+        return tuple(replace(worker, age_ms=self._mono_ms - beat_ms) for _, (worker, beat_ms) in known)
+
+    @verb
+    def purge(self, limit: int) -> int:
+        self.world.sign_of_life()
+        over = [key for key, (_, _, expires_ms) in self.world.keys.items() if expires_ms <= self._wall_ms][:limit]
+        for key in over:
+            del self.world.keys[key]
+        return len(over)
+
+    async def ping(self) -> None:
+        self.check_open()
+
+    def listen(self, on_wake: Callable[[p.Wake], None], kinds: frozenset[p.Wake] = p.EVERY_WAKE) -> ModelListener:
+        self.check_open()
+        listener = ModelListener(self.world, on_wake, kinds)
+        with self.world.mutex:
+            self.world.listeners.append(listener)
+        return listener
+
+    def audit(self) -> list[str]:
+        """Where the model contradicts itself: the same laws that `store check` holds a file to."""
+        return [
+            f"run {run_id} is {run.status}, ready {run.ready}, held {run.held}"
+            for run_id, run in self.world.runs.items()
+            if (run.ready and run.held) or (run.status.is_terminal and (run.ready or run.held))
+        ]
+
+
+def _already(run_id: str, digest: str, run: p.NewRun) -> p.Submitted:
+    same = digest == run.digest
+    return p.Submitted(run_id=run_id, submission=p.Submission.existing if same else p.Submission.conflict)
+
+
+def _page(journal: Sequence[bytes], start: int, max_bytes: int) -> tuple[bytes, ...]:
+    page: list[bytes] = []
+    for entry in journal[start:]:
+        if page and sum(map(len, page)) + len(entry) > max_bytes:
+            break
+        page.append(entry)
+    return tuple(page)
