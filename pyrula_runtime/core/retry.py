@@ -6,9 +6,15 @@ itself, so that steps which failed together do not come back together. Jitter on
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from pyrula_runtime.core.errors import UsageError
+
+# the longest delay that can be asked for: later times would not fit everywhere a date is kept (64-bit milliseconds)
+_YEAR_S = 366 * 24 * 3600
+# stands for powers that a float cannot hold: above every ceiling, and still 0 if there is nothing to multiply
+_HUGE = 1e300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,15 +37,19 @@ class Retry:
     def __post_init__(self) -> None:
         if self.attempts < 1:
             raise UsageError(f"Retry(attempts={self.attempts}): a step is tried at least once")
-        if not (self.initial_s >= 0 and self.max_s >= 0 and self.factor >= 1 and 0 <= self.jitter <= 1):
-            raise UsageError(f"{self}: delays must be >= 0 s, factor >= 1 and jitter between 0 and 1")
+        delays = 0 <= self.initial_s <= _YEAR_S and 0 <= self.max_s <= _YEAR_S
+        if not (delays and 1 <= self.factor < math.inf and 0 <= self.jitter <= 1):
+            raise UsageError(f"{self}: delays must be between 0 s and a year, factor >= 1 and jitter between 0 and 1")
 
     def delay_ms(self, failed_attempts: int, chance: float) -> int | None:
         """Milliseconds to wait after so many failed attempts (>= 1), or None to give up; `chance` is in [0, 1)."""
         if failed_attempts >= self.attempts:
             return None
-        # the exponent is bounded so that a very long retry series cannot overflow a float
-        delay_s = min(self.initial_s * self.factor ** min(failed_attempts - 1, 64), self.max_s)
+        try:
+            growth = float(self.factor) ** (failed_attempts - 1)
+        except OverflowError:
+            growth = _HUGE
+        delay_s = min(self.initial_s * growth, self.max_s)
         return round(delay_s * (1 - self.jitter * chance) * 1000)
 
 
