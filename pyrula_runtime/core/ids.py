@@ -2,7 +2,7 @@
 
 A run id is 26 characters of Crockford base 32, time first, so that ids sort by age and a listing needs no extra index.
 An operation's id is its branch, its name and its count there (`ship_all()#1/charge#2`): it depends on the code's own
-structure alone and so is the same in every replay.
+structure alone and so is the same in every replay. A slash in a name is written `%2F`: no name can pass for a branch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ def run_id(now_ms: int, entropy: bytes) -> str:
 def checked_run_id(value: str) -> str:
     """The id a caller chose, if it can be one; UsageError otherwise."""
     if not _RUN_ID.fullmatch(value):
-        raise UsageError(f"run id {value!r} must be 1 to 128 letters, digits, '.', '_', ':' or '-'")
+        raise UsageError(
+            f"run id {value!r} must be 1 to 128 letters, digits, '.', '_', ':' or '-' and begin with a letter or digit"
+        )
     return value
 
 
@@ -37,7 +39,7 @@ def input_digest(workflow: str, input_json: bytes) -> str:
 
 def derived_bytes(run: str, op_id: str) -> bytes:
     """32 bytes that belong to this operation of this run: the source of `ctx.uuid4` and `ctx.random`."""
-    return hashlib.sha256(f"{run}:{op_id}".encode()).digest()
+    return hashlib.sha256(f"{run}\0{op_id}".encode()).digest()
 
 
 @dataclass(slots=True)
@@ -49,6 +51,7 @@ class Branch:
 
     def _number(self, name: str) -> str:
         count = self._counts[name] = self._counts.get(name, 0) + 1
+        name = name.replace("%", "%25").replace("/", "%2F")
         return f"{self.path}/{name}#{count}" if self.path else f"{name}#{count}"
 
     def op_id(self, name: str) -> str:
