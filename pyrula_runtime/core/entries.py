@@ -93,14 +93,14 @@ class Requeued:
     void_from: int
 
 
-Outcome = Completed | Failed
 OpEntry = Completed | Failed | Withdrawn | AttemptFailed
-Entry = OpEntry | CancelRequested | DeadlinePassed | Requeued
+ReplayedEntry = OpEntry | CancelRequested | DeadlinePassed
+Entry = ReplayedEntry | Requeued
 
 
-def in_force(journal: Sequence[Entry]) -> list[tuple[int, Entry]]:
+def in_force(journal: Sequence[Entry]) -> list[tuple[int, ReplayedEntry]]:
     """The entries that still count, each with its position: what later `Requeued` entries voided is left out."""
-    kept: list[tuple[int, Entry]] = []
+    kept: list[tuple[int, ReplayedEntry]] = []
     for position, entry in enumerate(journal):
         if isinstance(entry, Requeued):
             kept = [pair for pair in kept if pair[0] < entry.void_from]
@@ -113,11 +113,19 @@ def requeue_from(journal: Sequence[Entry], failed_op: str | None) -> int:
     """Where a requeued run goes on: at the operation whose failure ended it, or at the journal's end.
 
     Everything recorded from that operation's first entry on is done again, because it was recorded in the light of
-    the failure. A run that a cancel or deadline unwound goes on from there. Only entries in force are looked at.
+    the failure. A run that a cancel or deadline unwound goes on from there. Withdrawals at the journal's end are done
+    again as well: a body that breaks cancels what it was waiting for, and its mended code will not. Only entries in
+    force are looked at.
     """
-    for position, entry in in_force(journal):
+    counting = in_force(journal)
+    for position, entry in counting:
         if isinstance(entry, CancelRequested | DeadlinePassed):
             return position
         if isinstance(entry, Failed | AttemptFailed) and entry.op.op_id == failed_op:
             return position
-    return len(journal)
+    end = len(journal)
+    for position, entry in reversed(counting):
+        if not isinstance(entry, Withdrawn):
+            break
+        end = position
+    return end

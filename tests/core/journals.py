@@ -1,0 +1,53 @@
+"""Journal entries in few words, for tests: an operation is named by its id alone."""
+
+from __future__ import annotations
+
+from pyrula_runtime.core.entries import (
+    AttemptFailed,
+    CancelRequested,
+    Completed,
+    DeadlinePassed,
+    Failed,
+    Json,
+    Op,
+    OpKind,
+    Requeued,
+    Withdrawn,
+)
+from pyrula_runtime.core.errors import ErrorRecord
+
+BROKEN = ErrorRecord(type="ValueError", message="broken")
+
+
+def op(op_id: str) -> Op:
+    """The step of this id; its name is what stands before the number."""
+    return Op(op_id=op_id, kind=OpKind.step, name=op_id.rpartition("#")[0])
+
+
+def completed(op_id: str, value: Json = None, at_ms: int = 0) -> Completed:
+    return Completed(op=op(op_id), at_ms=at_ms, value=value)
+
+
+def failed(op_id: str, at_ms: int = 0) -> Failed:
+    return Failed(op=op(op_id), at_ms=at_ms, error=BROKEN)
+
+
+def withdrawn(op_id: str, at_ms: int = 0) -> Withdrawn:
+    return Withdrawn(op=op(op_id), at_ms=at_ms)
+
+
+def attempt(op_id: str, number: int, at_ms: int = 0) -> AttemptFailed:
+    """A failed attempt; the next one comes a second later."""
+    return AttemptFailed(op=op(op_id), at_ms=at_ms, number=number, error=BROKEN, retry_at_ms=at_ms + 1000)
+
+
+def cancel(at_ms: int = 0) -> CancelRequested:
+    return CancelRequested(at_ms=at_ms)
+
+
+def deadline(at_ms: int = 0) -> DeadlinePassed:
+    return DeadlinePassed(at_ms=at_ms)
+
+
+def requeued(void_from: int, at_ms: int = 0) -> Requeued:
+    return Requeued(at_ms=at_ms, void_from=void_from)
