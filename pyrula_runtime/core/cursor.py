@@ -32,11 +32,15 @@ from pyrula_runtime.core.entries import (
     Entry,
     Failed,
     Op,
-    Requeued,
+    OpEntry,
+    ReplayedEntry,
     Withdrawn,
     in_force,
 )
 from pyrula_runtime.core.errors import JournalMismatch
+
+# operations that a mismatch names; a body may wait for thousands
+_NAMED = 5
 
 
 class Answer(Enum):
@@ -104,10 +108,9 @@ class Cursor:
         if self.replaying:
             self._withdrawals.append(op)
             return False
-        asked.settled = True
         return True
 
-    def replay_next(self) -> Entry:
+    def replay_next(self) -> ReplayedEntry:
         """Apply the next recorded entry; the body is parked. Raises JournalMismatch if the code no longer fits it."""
         position, entry = self._recorded[self._next]
         self._check(position, entry)
@@ -122,8 +125,7 @@ class Cursor:
 
     def wants(self, op: Op) -> bool:
         """Whether the body still waits for this operation's outcome."""
-        asked = self._asked[op.op_id]
-        return not asked.withdrawn
+        return not self._asked[op.op_id].withdrawn
 
     def is_open(self, op: Op) -> bool:
         """Whether the operation has neither outcome nor withdrawal on record."""
@@ -140,18 +142,16 @@ class Cursor:
     def finish_replay(self) -> list[Op]:
         """Withdrawals the body made during replay that are not on record yet: append them now."""
         made, self._withdrawals = self._withdrawals, []
-        for op in made:
-            self._asked[op.op_id].settled = True
         return made
 
     def check_ended(self) -> None:
         """The body has ended: what is left on record must at least have been asked for; JournalMismatch otherwise."""
         for position, entry in self._recorded[self._next :]:
-            if isinstance(entry, Completed | Failed | AttemptFailed) and entry.op.op_id not in self._asked:
+            if isinstance(entry, OpEntry) and entry.op.op_id not in self._asked:
                 raise JournalMismatch(f"journal entry {position + 1} is {entry.op}, but the code ended before it")
 
-    def _check(self, position: int, entry: Entry) -> None:
-        if isinstance(entry, CancelRequested | DeadlinePassed | Requeued):
+    def _check(self, position: int, entry: ReplayedEntry) -> None:
+        if isinstance(entry, CancelRequested | DeadlinePassed):
             return
         asked = self._asked.get(entry.op.op_id)
         if asked is None or asked.op != entry.op:
@@ -161,6 +161,8 @@ class Cursor:
 
     def _open(self) -> str:
         waiting = [str(asked.op) for asked in self._asked.values() if not asked.settled and not asked.withdrawn]
+        if len(waiting) > _NAMED:
+            waiting[_NAMED:] = [f"{len(waiting) - _NAMED} more"]
         return ", ".join(waiting) or "nothing"
 
     def _apply(self, entry: Entry) -> None:
