@@ -19,9 +19,10 @@ LINES = """
     pyrula_runtime.child pyrula_runtime.worker pyrula_runtime.http pyrula_runtime.cli
     pyrula_runtime.agents
     pyrula_runtime.workflows
-    pyrula_runtime.engine pyrula_runtime.duties pyrula_runtime.client pyrula_runtime.client_sync
+    pyrula_runtime.engine pyrula_runtime.duties pyrula_runtime.client
     pyrula_runtime.stores
     pyrula_runtime.settings pyrula_runtime.options pyrula_runtime.wire pyrula_runtime.probe
+    pyrula_runtime.forms
     pyrula_runtime.blackbox pyrula_runtime.runtime_dir
     pyrula_runtime.core
 """
