@@ -74,6 +74,14 @@ class ConfigurationError(PyrulaError):
         self.faults = tuple(faults)
 
 
+class AppImportError(ConfigurationError):
+    """The app's own code failed while it was imported; `__cause__` is its error, with the traceback to show."""
+
+    def __init__(self, module: str, error: BaseException) -> None:
+        super().__init__((f"cannot import {module!r}: {type(error).__name__}: {error}",))
+        self.module = module
+
+
 class StoreRefused(ConfigurationError):
     """The store must not be used as it is (network file system, second host, newer schema, foreign file)."""
 
