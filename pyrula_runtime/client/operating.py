@@ -1,0 +1,54 @@
+"""An operator's acts on a run: read it, let the core decide, write if it still is as it was read; else once more."""
+
+from __future__ import annotations
+
+from pyrula_runtime.client.door import Door
+from pyrula_runtime.core import operator
+from pyrula_runtime.core.operator import Change, Standing
+from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.engine.codec import dump_entry, load_entry, load_error
+from pyrula_runtime.stores.protocol import Amendment, RunRecord
+
+
+async def cancel(door: Door, run_id: str) -> None:
+    """Cancel a run."""
+    while True:
+        record = await door.record(run_id)
+        change = operator.cancel(_standing(record))
+        if change is None or await door.amend(_amendment(record, change)):
+            return
+
+
+async def requeue(door: Door, run_id: str, now_ms: int) -> None:
+    """Send a run on after a fix."""
+    while True:
+        record = await door.record(run_id)
+        journal = [load_entry(raw) for raw in await door.journal(record)]
+        error = None if record.error is None else load_error(record.error)
+        failed_op = None if error is None else error.detail.get("op_id")
+        change = operator.requeue(_standing(record), journal, failed_op, now_ms)
+        if await door.amend(_amendment(record, change)):
+            return
+
+
+def _standing(record: RunRecord) -> Standing:
+    return Standing(
+        run_id=record.run_id,
+        status=record.status,
+        fence=record.fence,
+        cancel_requested=record.cancel_requested,
+    )
+
+
+def _amendment(record: RunRecord, change: Change) -> Amendment:
+    return Amendment(
+        run_id=record.run_id,
+        rev=record.rev,
+        status=change.status,
+        ready=None if change.status is None else change.status is RunStatus.queued,
+        cancel_requested=change.cancel_requested,
+        charges_ms=() if change.is_fresh_start else None,
+        expected_len=record.journal_len,
+        append=tuple(map(dump_entry, change.entries)),
+        clear_outcome=change.is_fresh_start,
+    )

@@ -1,0 +1,80 @@
+"""From what a caller hands to `submit` to the run that is to be created."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import orjson
+
+from pyrula_runtime.client.submittable import Submittable
+from pyrula_runtime.core.errors import IdempotencyConflict, InputError, LimitExceeded, UsageError
+from pyrula_runtime.core.ids import checked_run_id, input_digest, run_id
+from pyrula_runtime.core.limits import entry_fault
+from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.engine.codec import dump_json
+from pyrula_runtime.forms.plain import plain_json
+from pyrula_runtime.stores.protocol import NewRun, Submission, Submitted
+
+_MAX_KEY = 512
+
+Named = Submittable[Any] | str
+
+
+def encode(value: Any, what: str) -> bytes:
+    """A payload as JSON bytes. Raises InputError if JSON cannot hold it, LimitExceeded if it is too large."""
+    try:
+        raw = dump_json(plain_json(value))
+    except InputError as error:
+        raise InputError(f"{what}: {error}") from error
+    if (fault := entry_fault(what, len(raw))) is not None:
+        raise LimitExceeded(fault)
+    return raw
+
+
+def name_of(workflow: Named) -> str:
+    """The name under which a workflow is submitted; UsageError for what is none."""
+    if isinstance(workflow, str):
+        if not workflow:
+            raise UsageError("a workflow's name must not be empty")
+        return workflow
+    if not hasattr(workflow, "check_input"):
+        raise UsageError(f"{workflow!r} is no workflow: decorate it with @workflow, or give the name of one")
+    return workflow.name
+
+
+def new_run(workflow: Named, given: Any, key: str | None, chosen_id: str | None) -> NewRun:
+    """The run to create, its input checked if the workflow's function is here."""
+    name = name_of(workflow)
+    raw = encode(given, f"the input of workflow {name!r}")
+    tree = orjson.loads(raw)
+    version = None
+    if not isinstance(workflow, str):
+        workflow.check_input(tree)
+        version = workflow.version
+    _check_key(key)
+    return NewRun(
+        run_id=run_id(time.time_ns() // 1_000_000, os.urandom(10)) if chosen_id is None else checked_run_id(chosen_id),
+        workflow=name,
+        version=version,
+        input=raw,
+        # the order of an object's keys is an accident of the code that made it
+        digest=input_digest(name, orjson.dumps(tree, option=orjson.OPT_SORT_KEYS)),
+        status=RunStatus.queued,
+        idempotency_key=key,
+    )
+
+
+def _check_key(key: object) -> None:
+    if key is not None and not (isinstance(key, str) and 0 < len(key) <= _MAX_KEY and key.isprintable()):
+        raise UsageError(f"idempotency key {key!r} must be 1 to {_MAX_KEY} printable characters")
+
+
+def accepted_id(run: NewRun, submitted: Submitted) -> str:
+    """The id of the run that stands for the request; raises if another one has its key or its id."""
+    if submitted.submission is not Submission.conflict:
+        return submitted.run_id
+    if run.idempotency_key is not None:
+        raise IdempotencyConflict(run.idempotency_key, submitted.run_id)
+    raise UsageError(f"run id {run.run_id!r} is taken by a run of another workflow or input; choose another id")

@@ -1,0 +1,221 @@
+"""The client for code without an event loop: the same names, each call waiting for its answer.
+
+It owns a thread with a loop, started by the first call, on which the asynchronous client does the work. Any number of
+threads may call at once; an interrupted wait is given up on the loop as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Coroutine
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar, overload
+
+from pyrula_runtime.client import workflow_client
+from pyrula_runtime.client.handle import RunHandle
+from pyrula_runtime.client.submittable import Submittable
+from pyrula_runtime.client.telling import RunSummary
+from pyrula_runtime.client.workflow_client import Statuses
+from pyrula_runtime.core.errors import UsageError
+from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.stores.protocol import Store
+
+R = TypeVar("R")
+
+
+class _LoopThread:
+    """A thread that runs coroutines for others. Its thread does not survive a fork, and it says so."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._pid = 0
+        self._is_closed = False
+
+    def run(self, work: Coroutine[Any, Any, R]) -> R:
+        """Run `work` on the loop and wait for it."""
+        with self._mutex:  # so that whatever is begun before the end is waited for there
+            fault = self._fault()
+            if fault:
+                work.close()
+                raise UsageError(fault)
+            future = asyncio.run_coroutine_threadsafe(work, self._started())
+        try:
+            return future.result()
+        finally:
+            future.cancel()  # an interrupt ended the wait; after an answer it does nothing
+
+    def close(self, last: Coroutine[Any, Any, None]) -> None:
+        """Run the last word, let what is under way end, and stop. Idempotent."""
+        with self._mutex:
+            loop, self._loop = self._loop, None
+            self._is_closed = True
+        if loop is None or self._thread is None or self._pid != os.getpid():
+            last.close()
+            return
+        asyncio.run_coroutine_threadsafe(_wound_up(last), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        self._thread.join()
+        loop.close()
+
+    def _fault(self) -> str:
+        if self._is_closed:
+            return "this client has been closed; make a new one"
+        if self._loop is not None and self._pid != os.getpid():
+            return "this client was used before the process was forked; make a new one in each process"
+        return ""
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop, self._pid = asyncio.new_event_loop(), os.getpid()
+            self._thread = threading.Thread(target=self._loop.run_forever, name="pyrula-client", daemon=True)
+            self._thread.start()
+        return self._loop
+
+
+async def _wound_up(last: Coroutine[Any, Any, None]) -> None:
+    await last
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    await asyncio.gather(*others, return_exceptions=True)
+
+
+class SyncRunHandle(Generic[R]):
+    """A run of a store. Handles of one run are equal."""
+
+    def __init__(self, thread: _LoopThread, handle: RunHandle[R]) -> None:
+        self._thread = thread
+        self._handle = handle
+        self.run_id = handle.run_id
+        self.workflow = handle.workflow
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SyncRunHandle) and self._handle == other._handle
+
+    def __hash__(self) -> int:
+        return hash(self._handle)
+
+    def __repr__(self) -> str:
+        return repr(self._handle)
+
+    def status(self) -> RunStatus:
+        """Where the run stands."""
+        return self._thread.run(self._handle.status())
+
+    def result(self, timeout: float | None = None) -> R:
+        """Wait for the run's end: its value, typed if the workflow is known to this process.
+
+        Raises RunFailed, RunCancelled or RunQuarantined with the stored error, TimeoutError after `timeout` seconds.
+        """
+        return self._thread.run(self._handle.result(timeout))
+
+    def signal(self, name: str, payload: Any = None, *, message_id: str | None = None) -> None:
+        """Send a signal; the run keeps it until it asks for it. The same `message_id` is delivered once."""
+        self._thread.run(self._handle.signal(name, payload, message_id=message_id))
+
+    def cancel(self) -> None:
+        """Ask the run to unwind."""
+        self._thread.run(self._handle.cancel())
+
+    def describe(self) -> dict[str, Any]:
+        """The run in full, with its journal."""
+        return self._thread.run(self._handle.describe())
+
+
+class WorkflowClient:
+    """A client of one store, which is opened at its first use and closed with it. For use from any thread."""
+
+    def __init__(self, store: Store) -> None:
+        self._client = workflow_client.WorkflowClient(store)
+        self._thread = _LoopThread()
+
+    def __enter__(self) -> Self:
+        self._thread.run(self._client.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the client and its store. Idempotent; whoever still waits for a result gets a UsageError."""
+        self._thread.close(self._client.close())
+
+    @overload
+    def submit(
+        self,
+        workflow: Submittable[R],
+        input: Any = None,
+        *,
+        idempotency_key: str | None = None,
+        run_id: str | None = None,
+    ) -> SyncRunHandle[R]: ...
+
+    @overload
+    def submit(
+        self, workflow: str, input: Any = None, *, idempotency_key: str | None = None, run_id: str | None = None
+    ) -> SyncRunHandle[Any]: ...
+
+    def submit(
+        self,
+        workflow: Submittable[Any] | str,
+        input: Any = None,
+        *,
+        idempotency_key: str | None = None,
+        run_id: str | None = None,
+    ) -> SyncRunHandle[Any]:
+        """Create a run and return at once; a worker takes it.
+
+        By function the input is checked here and the run is pinned to the workflow's version; by name neither. The
+        same `idempotency_key` (for 24 h) or `run_id` with the same input gives the first run back; with another input
+        it raises IdempotencyConflict.
+        """
+        made = self._client.submit(workflow, input, idempotency_key=idempotency_key, run_id=run_id)
+        return SyncRunHandle(self._thread, self._thread.run(made))
+
+    @overload
+    def handle(self, workflow: Submittable[R], run_id: str) -> SyncRunHandle[R]: ...
+
+    @overload
+    def handle(self, workflow: str, run_id: str) -> SyncRunHandle[Any]: ...
+
+    def handle(self, workflow: Submittable[Any] | str, run_id: str) -> SyncRunHandle[Any]:
+        """The handle of a run that was submitted before; reads nothing."""
+        return SyncRunHandle(self._thread, self._client.handle(workflow, run_id))
+
+    def status(self, run_id: str) -> RunStatus:
+        """Where a run stands."""
+        return self._thread.run(self._client.status(run_id))
+
+    def list(
+        self,
+        workflow: Submittable[Any] | str | None = None,
+        status: Statuses | None = None,
+        limit: int = 100,
+        before: str | None = None,
+    ) -> tuple[RunSummary, ...]:
+        """Runs, newest first: of one workflow or all, in these statuses or any; `before` is the last id of a page."""
+        return self._thread.run(self._client.list(workflow, status, limit, before))
+
+    def describe(self, run_id: str) -> dict[str, Any]:
+        """A run in full: input, result, error, times and the decoded journal, as plain JSON values."""
+        return self._thread.run(self._client.describe(run_id))
+
+    def result(self, run_id: str, timeout: float | None = None) -> Any:
+        """Wait for a run's end; see SyncRunHandle.result."""
+        return self._thread.run(self._client.result(run_id, timeout))
+
+    def signal(self, run_id: str, name: str, payload: Any = None, *, message_id: str | None = None) -> None:
+        """Send a signal to a run; see SyncRunHandle.signal. IllegalTransition if the run has ended."""
+        self._thread.run(self._client.signal(run_id, name, payload, message_id=message_id))
+
+    def cancel(self, run_id: str) -> None:
+        """Ask a run to unwind; one whose code never began is cancelled at once. IllegalTransition if it has ended."""
+        self._thread.run(self._client.cancel(run_id))
+
+    def requeue(self, run_id: str) -> None:
+        """Send a failed, quarantined or paused run on after a fix. IllegalTransition for any other."""
+        self._thread.run(self._client.requeue(run_id))

@@ -1,0 +1,112 @@
+"""A run in full, as plain JSON values: what `describe` gives and `pyrula runs show --json` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyrula_runtime.core.entries import (
+    AttemptFailed,
+    CancelRequested,
+    Completed,
+    DeadlinePassed,
+    Entry,
+    Failed,
+    OpEntry,
+    Requeued,
+    Withdrawn,
+    in_force,
+)
+from pyrula_runtime.core.errors import ErrorRecord
+from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.engine.codec import error_to_json, load_entry, load_error, load_json
+from pyrula_runtime.stores.protocol import RunRecord
+
+_KINDS: dict[type[Entry], str] = {
+    Completed: "completed",
+    Failed: "failed",
+    Withdrawn: "withdrawn",
+    AttemptFailed: "attempt_failed",
+    CancelRequested: "cancel_requested",
+    DeadlinePassed: "deadline_passed",
+    Requeued: "requeued",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """A run as a listing shows it. Times are milliseconds since the epoch; `charges` are such times."""
+
+    run_id: str
+    workflow: str
+    version: str | None
+    status: RunStatus
+    error: ErrorRecord | None
+    cancel_requested: bool
+    charges: tuple[int, ...]
+    journal_len: int
+    created_ms: int
+    started_ms: int | None
+    finished_ms: int | None
+
+
+def summary(record: RunRecord) -> RunSummary:
+    """A record without what only the store needs."""
+    return RunSummary(
+        run_id=record.run_id,
+        workflow=record.workflow,
+        version=record.version,
+        status=record.status,
+        error=None if record.error is None else load_error(record.error),
+        cancel_requested=record.cancel_requested,
+        charges=record.charges_ms,
+        journal_len=record.journal_len,
+        created_ms=record.created_ms,
+        started_ms=record.started_ms,
+        finished_ms=record.finished_ms,
+    )
+
+
+def description(record: RunRecord, journal: Sequence[bytes]) -> dict[str, Any]:
+    """The run and its journal."""
+    entries = [load_entry(raw) for raw in journal]
+    counting = {position for position, _ in in_force(entries)}
+    return {
+        "run_id": record.run_id,
+        "workflow": record.workflow,
+        "status": record.status.value,
+        "version": record.version,
+        "charges": list(record.charges_ms),
+        "marks": [],
+        "cancel_requested": record.cancel_requested,
+        "input": load_json(record.input),
+        "result": None if record.result is None else load_json(record.result),
+        "error": None if record.error is None else error_to_json(load_error(record.error)),
+        "created_ms": record.created_ms,
+        "started_ms": record.started_ms,
+        "finished_ms": record.finished_ms,
+        "owner": record.owner,
+        "journal": [
+            _told(entry) | ({} if position in counting or isinstance(entry, Requeued) else {"voided": True})
+            for position, entry in enumerate(entries)
+        ],
+    }
+
+
+def _told(entry: Entry) -> dict[str, Any]:
+    told: dict[str, Any] = {"kind": _KINDS[type(entry)], "at_ms": entry.at_ms}
+    if isinstance(entry, OpEntry):
+        told |= {"op_id": entry.op.op_id, "op": entry.op.kind.value, "name": entry.op.name}
+    match entry:
+        case Completed(value=value):
+            told["value"] = value
+        case Failed(error=error):
+            told["error"] = error_to_json(error)
+        case AttemptFailed(number=number, error=error, retry_at_ms=retry_at_ms):
+            told |= {"attempt": number, "error": error_to_json(error), "retry_at_ms": retry_at_ms}
+        case Requeued(void_from=void_from):
+            told["void_from"] = void_from
+        case _:
+            pass  # the kind says it all
+    return told

@@ -1,0 +1,205 @@
+"""The asynchronous client: what can be asked of a store about runs, one method each."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Self, TypeVar, overload
+
+from pyrula_runtime.client import operating, submitting, telling
+from pyrula_runtime.client.door import Door
+from pyrula_runtime.client.endings import Endings
+from pyrula_runtime.client.handle import RunHandle
+from pyrula_runtime.client.outcome import outcome
+from pyrula_runtime.client.submittable import Submittable, known
+from pyrula_runtime.client.telling import RunSummary
+from pyrula_runtime.core.errors import IllegalTransition, RunNotFound, StoreUnavailable, UsageError
+from pyrula_runtime.core.ids import checked_run_id
+from pyrula_runtime.core.status import TERMINAL, RunStatus
+from pyrula_runtime.stores.protocol import Delivery, Message, RunQuery, RunRecord, Store
+
+log = logging.getLogger("pyrula.client")
+
+R = TypeVar("R")
+
+# a worker that was not heard of for so long counts as gone
+_LIVE_MS = 60_000
+
+Statuses = RunStatus | str | Iterable[RunStatus | str]
+
+
+class WorkflowClient:
+    """A client of one store, which is opened at its first use and closed with it. For use on one event loop."""
+
+    def __init__(self, store: Store) -> None:
+        given: object = store
+        if isinstance(given, str):
+            raise UsageError(f"WorkflowClient takes a store: WorkflowClient(open_store({given!r}))")
+        self._door = Door(store)
+        self._endings = Endings()
+        self._looked_for: set[str] = set()
+
+    async def __aenter__(self) -> Self:
+        await self._door.store()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the client and its store. Idempotent; whoever still waits for a result gets a UsageError."""
+        await self._door.close()
+        self._endings.look_again()
+
+    # submitting
+
+    @overload
+    async def submit(
+        self,
+        workflow: Submittable[R],
+        input: Any = None,
+        *,
+        idempotency_key: str | None = None,
+        run_id: str | None = None,
+    ) -> RunHandle[R]: ...
+
+    @overload
+    async def submit(
+        self, workflow: str, input: Any = None, *, idempotency_key: str | None = None, run_id: str | None = None
+    ) -> RunHandle[Any]: ...
+
+    async def submit(
+        self,
+        workflow: Submittable[Any] | str,
+        input: Any = None,
+        *,
+        idempotency_key: str | None = None,
+        run_id: str | None = None,
+    ) -> RunHandle[Any]:
+        """Create a run and return at once; a worker takes it.
+
+        By function the input is checked here and the run is pinned to the workflow's version; by name neither. The
+        same `idempotency_key` (for 24 h) or `run_id` with the same input gives the first run back; with another input
+        it raises IdempotencyConflict.
+        """
+        new = submitting.new_run(workflow, input, idempotency_key, run_id)
+        store = await self._door.store()
+        if isinstance(workflow, str):
+            await self._tell_if_unserved(store, workflow)
+        try:
+            submitted = await store.submit(new)
+        except StoreUnavailable as error:
+            again = f"run_id={new.run_id!r}" if idempotency_key is None else "the same idempotency key"
+            raise StoreUnavailable(
+                f"{error}; whether run {new.run_id} was created is unknown: submit again with {again}, which is safe"
+            ) from error
+        return RunHandle(self, workflow, submitting.accepted_id(new, submitted))
+
+    async def _tell_if_unserved(self, store: Store, name: str) -> None:
+        """Warn, once, if neither this process nor any worker knows the name: it may be a typo."""
+        if name in self._looked_for or known(name) is not None:
+            return
+        self._looked_for.add(name)
+        live = [worker for worker in await store.workers() if worker.age_ms < _LIVE_MS]
+        if name not in {served.workflow for worker in live for served in worker.serves}:
+            log.warning("no worker serves workflow %r now: its runs wait until one does; check the name", name)
+
+    # looking
+
+    @overload
+    def handle(self, workflow: Submittable[R], run_id: str) -> RunHandle[R]: ...
+
+    @overload
+    def handle(self, workflow: str, run_id: str) -> RunHandle[Any]: ...
+
+    def handle(self, workflow: Submittable[Any] | str, run_id: str) -> RunHandle[Any]:
+        """The handle of a run that was submitted before; reads nothing."""
+        submitting.name_of(workflow)
+        return RunHandle(self, workflow, checked_run_id(run_id))
+
+    async def status(self, run_id: str) -> RunStatus:
+        """Where a run stands."""
+        return (await self._door.record(run_id)).status
+
+    async def list(
+        self,
+        workflow: Submittable[Any] | str | None = None,
+        status: Statuses | None = None,
+        limit: int = 100,
+        before: str | None = None,
+    ) -> tuple[RunSummary, ...]:
+        """Runs, newest first: of one workflow or all, in these statuses or any; `before` is the last id of a page."""
+        if limit < 1:
+            raise UsageError(f"limit={limit} must be 1 or more")
+        query = RunQuery(
+            workflow=None if workflow is None else submitting.name_of(workflow),
+            statuses=None if status is None else _statuses(status),
+            limit=limit,
+            before=before,
+        )
+        store = await self._door.store()
+        return tuple(map(telling.summary, await store.find(query)))
+
+    async def describe(self, run_id: str) -> dict[str, Any]:
+        """A run in full: input, result, error, times and the decoded journal, as plain JSON values."""
+        record = await self._door.record(run_id)
+        return telling.description(record, await self._door.journal(record))
+
+    async def result(self, run_id: str, timeout: float | None = None, *, of: Submittable[Any] | None = None) -> Any:
+        """Wait for a run's end; see RunHandle.result. `of` is its workflow, if the name is not to be looked up."""
+        try:
+            async with asyncio.timeout(timeout):
+                record = await self._ended(run_id)
+        except TimeoutError as error:
+            raise TimeoutError(f"run {run_id} has not ended within {timeout} s; it goes on") from error
+        return outcome(record, of)
+
+    async def _ended(self, run_id: str) -> RunRecord:
+        record = await self._door.record(run_id)
+        if record.status.is_terminal:
+            return record
+        with self._endings.watched(await self._door.store()) as news:
+            while True:
+                news.clear()
+                record = await self._door.record(run_id)
+                if record.status.is_terminal:
+                    return record
+                await news.wait()
+
+    # acting
+
+    async def signal(self, run_id: str, name: str, payload: Any = None, *, message_id: str | None = None) -> None:
+        """Send a signal to a run; see RunHandle.signal. IllegalTransition if the run has ended."""
+        message = Message(
+            run_id=run_id,
+            message_id=message_id or uuid.uuid4().hex,
+            name=name,
+            body=submitting.encode(payload, f"the payload of signal {name!r}"),
+        )
+        store = await self._door.store()
+        delivery = await store.deliver(message, TERMINAL)
+        if delivery is Delivery.unknown:
+            raise RunNotFound(run_id)
+        if delivery is Delivery.ended:
+            raise IllegalTransition(f"run {run_id} has ended: signal {name!r} was not kept")
+
+    async def cancel(self, run_id: str) -> None:
+        """Ask a run to unwind; one whose code never began is cancelled at once. IllegalTransition if it has ended."""
+        await operating.cancel(self._door, run_id)
+
+    async def requeue(self, run_id: str) -> None:
+        """Send a failed, quarantined or paused run on after a fix. IllegalTransition for any other."""
+        await operating.requeue(self._door, run_id, time.time_ns() // 1_000_000)
+
+
+def _statuses(given: Statuses) -> frozenset[RunStatus]:
+    try:
+        return frozenset(map(RunStatus, [given] if isinstance(given, str) else given))
+    except ValueError as error:
+        raise UsageError(f"{error}; a status is one of {', '.join(RunStatus)}") from error
