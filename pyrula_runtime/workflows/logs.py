@@ -1,0 +1,88 @@
+"""Log lines of user code, each with the run and step it belongs to.
+
+`RunFields` puts the fields on every record, so that any formatter can print them; `configure_logging` is what the
+command line does with them: one line for each line of a record, each with run and step, or one JSON object for each
+record. `BodyLog` says nothing while a body goes over what it did before, because that was said then.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import IO, Literal
+
+from pyrula_runtime.engine.current import current
+
+_FIELDS = ("run_id", "workflow", "step", "attempt")
+
+
+class RunFields(logging.Filter):
+    """Puts run_id, workflow, step and attempt on each record; empty (attempt: 0) where there is none."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let every record through, with its fields; those it has already stay."""
+        whose = current.get()
+        for field in _FIELDS:
+            if not hasattr(record, field):
+                nothing = 0 if field == "attempt" else ""
+                setattr(record, field, nothing if whose is None else getattr(whose, field))
+        return True
+
+
+class BodyLog(logging.LoggerAdapter[logging.Logger]):
+    """A workflow body's logger: silent during replay."""
+
+    def __init__(self, workflow: str, is_replaying: Callable[[], bool]) -> None:
+        super().__init__(logging.getLogger(f"pyrula.workflow.{workflow}"))
+        self._is_replaying = is_replaying
+
+    def isEnabledFor(self, level: int) -> bool:  # noqa: N802 - the name is logging's
+        """Whether a record of this level would go anywhere."""
+        return not self._is_replaying() and super().isEnabledFor(level)
+
+
+class TextFormat(logging.Formatter):
+    """Time, level, logger, whose; then one line of text. Further lines begin with the same words."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """All lines of the record."""
+        at = datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds")
+        head = f"{at} {record.levelname:<7} {record.name} {self._whose(record)}"
+        return "\n".join(head + line for line in super().format(record).splitlines() or [""])
+
+    def _whose(self, record: logging.LogRecord) -> str:
+        run_id, workflow, step, attempt = (getattr(record, field, "") for field in _FIELDS)
+        if not run_id:
+            return ""
+        tries = f"#{attempt}" if step and attempt else ""
+        return f"[{' '.join(filter(None, (workflow, run_id, step + tries)))}] "
+
+
+class JsonFormat(logging.Formatter):
+    """One JSON object on one line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as JSON."""
+        told = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        told |= {field: value for field in _FIELDS if (value := getattr(record, field, ""))}
+        if record.exc_info:
+            told["exception"] = self.formatException(record.exc_info)
+        return json.dumps(told, default=str)
+
+
+def configure_logging(
+    fmt: Literal["text", "json"] = "text", level: int | str = logging.INFO, stream: IO[str] | None = None
+) -> None:
+    """Send all log records to `stream` (standard error), in place of what was configured before."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.addFilter(RunFields())
+    handler.setFormatter(JsonFormat() if fmt == "json" else TextFormat())
+    logging.basicConfig(handlers=[handler], level=level, force=True)

@@ -1,0 +1,42 @@
+"""What workflows and steps may be called: names stand in journals, commands, URLs and logs for a long time."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+from pyrula_runtime.core.errors import UsageError
+
+_NAME = re.compile(r"\w[\w .:-]{0,127}")
+
+
+def name_of(function: Callable[..., Any], kind: str) -> str:
+    """The name of a function that is the same in every process; UsageError for one that has none."""
+    name = getattr(function, "__name__", None)
+    if not isinstance(name, str) or name == "<lambda>":
+        raise UsageError(
+            f"a {kind} needs a function with a name, because its journal is found again by it: define {function!r} "
+            f"with def, at the top level of a module, and pass that with its arguments"
+        )
+    return name
+
+
+def checked_name(name: object, kind: str) -> str:
+    """The name, if it can be one; UsageError otherwise."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{kind} name {name!r} must be 1 to 128 letters, digits, '_', '.', ':', '-' or spaces, and begin with a "
+            f"letter, digit or '_'"
+        )
+    return name
+
+
+def checked_timeout(timeout: object, of: str) -> float | None:
+    """Seconds above 0, or None for no limit; UsageError otherwise."""
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
+        raise UsageError(f"{of}: timeout={timeout!r} must be a number of seconds above 0")
+    return float(timeout)
