@@ -1,0 +1,69 @@
+"""Durable workflows: define them, submit their runs, wait for what comes of them."""
+
+from pyrula_runtime.client.handle import RunHandle
+from pyrula_runtime.client.opening import open_store
+from pyrula_runtime.client.telling import RunSummary
+from pyrula_runtime.client.workflow_client import WorkflowClient
+from pyrula_runtime.core.errors import (
+    ConfigurationError,
+    ErrorRecord,
+    IdempotencyConflict,
+    IllegalTransition,
+    InputError,
+    JournalMismatch,
+    LimitExceeded,
+    PyrulaError,
+    RunCancelled,
+    RunEnded,
+    RunFailed,
+    RunNotFound,
+    RunQuarantined,
+    RunTimeout,
+    StepFailed,
+    StepTimeout,
+    StoreCorrupt,
+    StoreRefused,
+    StoreUnavailable,
+    UsageError,
+)
+from pyrula_runtime.core.retry import Retry
+from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.workflows.context import SyncWorkflowContext, WorkflowContext, current_step
+from pyrula_runtime.workflows.logs import RunFields
+from pyrula_runtime.workflows.registry import workflow
+from pyrula_runtime.workflows.steps import step
+
+__all__ = [
+    "ConfigurationError",
+    "ErrorRecord",
+    "IdempotencyConflict",
+    "IllegalTransition",
+    "InputError",
+    "JournalMismatch",
+    "LimitExceeded",
+    "PyrulaError",
+    "Retry",
+    "RunCancelled",
+    "RunEnded",
+    "RunFailed",
+    "RunFields",
+    "RunHandle",
+    "RunNotFound",
+    "RunQuarantined",
+    "RunStatus",
+    "RunSummary",
+    "RunTimeout",
+    "StepFailed",
+    "StepTimeout",
+    "StoreCorrupt",
+    "StoreRefused",
+    "StoreUnavailable",
+    "SyncWorkflowContext",
+    "UsageError",
+    "WorkflowClient",
+    "WorkflowContext",
+    "current_step",
+    "open_store",
+    "step",
+    "workflow",
+]
