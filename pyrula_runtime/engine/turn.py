@@ -28,6 +28,7 @@ from pyrula_runtime.core.entries import (
     Failed,
     Op,
     OpEntry,
+    Requeued,
     Withdrawn,
 )
 from pyrula_runtime.core.errors import (
@@ -89,6 +90,8 @@ class Turn:
         self._host = host
         self._cursor = Cursor(journal)
         self._now_ms = claim.started_ms
+        # the workflow's timeout counts from here: a requeue gives the whole of it again
+        self._from_ms = max([claim.started_ms, *(entry.at_ms for entry in journal if isinstance(entry, Requeued))])
         self._calls: dict[str, StepCall] = {}
         self._inbox: deque[Entry] = deque()
         self._to_start: deque[tuple[int, Asked]] = deque()
@@ -227,7 +230,7 @@ class Turn:
     def _arm(self) -> None:
         """Once replay is over: see to a cancel that came while nobody ran the run, and to the deadline."""
         if self._timer is None and self.program.timeout_s is not None and not self._cursor.on_record(DeadlinePassed):
-            left_s = (self.claim.started_ms - self._host.now_ms()) / 1000 + self.program.timeout_s
+            left_s = (self._from_ms - self._host.now_ms()) / 1000 + self.program.timeout_s
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(max(left_s, 0), self._deadline_passed)
         if self.claim.cancel_requested and not self._cancel_taken:

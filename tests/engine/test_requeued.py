@@ -1,0 +1,36 @@
+"""A turn of a run that an operator sent on."""
+
+from __future__ import annotations
+
+from pyrula_runtime.core.entries import DeadlinePassed, Requeued
+from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.engine.codec import dump_entry
+from pyrula_runtime.engine.turn import Turn
+from tests.engine.fake_host import FakeHost, Ops, claim_of, program, settle
+
+
+async def one_step(ops: Ops) -> object:
+    return await ops.step("a")
+
+
+async def test_the_timeout_counts_from_the_requeue() -> None:
+    journal = [DeadlinePassed(at_ms=6_000), Requeued(at_ms=8_000, void_from=0)]
+    host = FakeHost()
+    host.clock_ms = 9_000
+    turn = Turn(claim_of([dump_entry(entry) for entry in journal]), program(one_step, timeout_s=5), journal, host)
+    turn.begin()
+    await settle()
+    host.complete("a#1", 7)
+    await host.answer_all()
+    assert host.status is RunStatus.completed
+
+
+async def test_the_timeout_passes_for_a_requeued_run_as_well() -> None:
+    journal = [DeadlinePassed(at_ms=6_000), Requeued(at_ms=8_000, void_from=0)]
+    host = FakeHost()
+    host.clock_ms = 14_000
+    turn = Turn(claim_of([dump_entry(entry) for entry in journal]), program(one_step, timeout_s=5), journal, host)
+    turn.begin()
+    await host.committing.wait()
+    await host.answer_all()
+    assert host.status is RunStatus.failed
