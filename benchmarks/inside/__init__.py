@@ -1,0 +1,3 @@
+"""What runs within the started processes; peers' modules are run by a Python that has the peer and not Pyrula."""
+
+QUEUE = "benchmark"

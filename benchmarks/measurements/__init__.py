@@ -1,0 +1,18 @@
+"""The questions, by the name that the command line knows them by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from benchmarks.figures import Measurement
+from benchmarks.measurements import cold, idle, latency, limits, recovery, size, throughput
+
+MEASUREMENTS: dict[str, Callable[[], Measurement]] = {
+    "limits": limits.measurement,
+    "throughput": throughput.measurement,
+    "latency": latency.measurement,
+    "recovery": recovery.measurement,
+    "idle": idle.measurement,
+    "cold": cold.measurement,
+    "size": size.measurement,
+}

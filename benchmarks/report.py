@@ -1,0 +1,91 @@
+"""What is printed and what is kept: one table per measurement, and the same figures as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+from benchmarks.figures import Found, Measurement, Metric, Series
+
+_NONE = "–"
+
+
+def table(measurement: Measurement, found: Found, machine: Mapping[str, object], repeats: int) -> str:
+    """A table in Markdown: medians with least and greatest, then the first system's ratio to each other one."""
+    systems = [case.system for case in measurement.cases]
+    first, others = systems[0], systems[1:]
+    head = ["", *systems, *(f"{first} ÷ {other}" for other in others)]
+    rows = [_row(metric, found[metric.key], systems) for metric in measurement.metrics]
+    lines = [
+        f"## {measurement.title}",
+        "",
+        measurement.about,
+        f"{_place(machine)}; median of {repeats} (least–greatest).",
+    ]
+    return "\n".join([*lines, "", *_aligned([head, *rows])])
+
+
+def _row(metric: Metric, found: Mapping[str, Series], systems: list[str]) -> list[str]:
+    first = found.get(systems[0])
+    direction = " (more is better)" if metric.more_is_better else ""
+    ratios = [_ratio(first, found.get(other)) for other in systems[1:]]
+    return [f"{metric.title}, {metric.unit}{direction}", *(_cell(found.get(system)) for system in systems), *ratios]
+
+
+def _cell(series: Series | None) -> str:
+    if series is None:
+        return _NONE
+    if len(series.values) == 1:
+        return _number(series.median)
+    return f"{_number(series.median)} ({_number(series.least)}–{_number(series.greatest)})"
+
+
+def _ratio(first: Series | None, other: Series | None) -> str:
+    if first is None or other is None or not other.median or math.isinf(other.median):
+        return _NONE
+    return f"{first.median / other.median:.2f}"
+
+
+def _number(value: float) -> str:
+    if math.isinf(value):
+        return "none"
+    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+    return f"{value:,.{digits}f}"
+
+
+def _place(machine: Mapping[str, object]) -> str:
+    return (
+        f"{machine['cores']} cores, {machine['system']}, CPython {machine['python']}, SQLite {machine['sqlite']}, "
+        f"fsync {machine['fsync_p50_ms']} ms, fixed loop {machine['spin_ms']} ms, load {machine['load_average']}"
+    )
+
+
+def _aligned(rows: list[list[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [f"| {' | '.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))} |" for row in rows]
+    return [lines[0], f"|{'|'.join('-' * (width + 2) for width in widths)}|", *lines[1:]]
+
+
+def keep(path: Path, measurement: Measurement, found: Found, machine: Mapping[str, object]) -> None:
+    """Put the figures of this measurement into the file, in place of its older ones."""
+    kept = json.loads(path.read_text()) if path.exists() else {}
+    kept[measurement.name] = {
+        "machine": machine,
+        "figures": {
+            metric.key: {
+                "title": metric.title,
+                "unit": metric.unit,
+                "systems": {system: _kept(series) for system, series in found[metric.key].items()},
+            }
+            for metric in measurement.metrics
+        },
+    }
+    path.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
+
+
+def _kept(series: Series) -> dict[str, object]:
+    spread = (series.median, series.least, series.greatest)
+    median, least, greatest = (None if math.isinf(value) else float(f"{value:.4g}") for value in spread)
+    return {"median": median, "least": least, "greatest": greatest, "count": len(series.values)}

@@ -1,0 +1,1 @@
+"""How each thing that is measured is started: one module for each."""

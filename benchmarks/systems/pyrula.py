@@ -1,0 +1,33 @@
+"""Pyrula on SQLite: real `pyrula worker` processes with their defaults, submits through the client."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from benchmarks.bench import Home, Launch, module
+
+
+class Pyrula:
+    """The product. `counted` workers note each statement that they give to SQLite."""
+
+    name = "Pyrula"
+    count_done = "SELECT count(*) FROM run WHERE status = 'completed'"
+
+    def __init__(self, *, counted: bool = False) -> None:
+        self._app = "benchmarks.inside.pyrula_counted" if counted else "benchmarks.inside.pyrula_app"
+
+    def url(self, home: Home) -> str:
+        """The store's URL."""
+        return f"sqlite:///{home.db}"
+
+    def prepare(self, home: Home) -> None:
+        home.ask(self.client(home, "fill", "noop", 0))
+
+    def worker(self, home: Home, name: str = "1") -> Launch:
+        arguments = ["worker", "--workflow", self._app, "--store", self.url(home)]
+        return Launch(argv=[str(Path(sys.executable).with_name("pyrula")), *arguments])
+
+    def client(self, home: Home, action: str, workflow: str, count: int, in_flight: int = 1) -> Launch:
+        arguments = [self.url(home), action, workflow, str(count), str(in_flight)]
+        return module("benchmarks.inside.pyrula_client", *arguments)
