@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sysconfig
 import traceback
 from pathlib import Path
 
-from pyrula_runtime.core.errors import ErrorRecord, StepFailed
+from pyrula_runtime.core.errors import ErrorRecord, PyrulaError, StepFailed
 
 _OURS = str(Path(__file__).resolve().parent.parent)
+_STDLIB = sysconfig.get_paths()["stdlib"]
 _MAX_TRACEBACK = 8_000
 _MAX_MESSAGE = 10_000
 
@@ -34,8 +36,21 @@ def first_step_failure(error: BaseException) -> StepFailed | None:
 
 
 def _user_traceback(error: BaseException) -> str:
-    """The traceback without Pyrula's own frames above the user's code, cut to its end if it is very long."""
+    """The traceback from the user's first frame on, cut to its end if it is very long.
+
+    What called the user's code, ours and a thread pool's, is left out. An error of ours that no code of the user's
+    raised, such as an input that does not fit, has no traceback: its sentence says all.
+    """
     told = traceback.TracebackException.from_exception(error)
-    first = next((i for i, frame in enumerate(told.stack) if not frame.filename.startswith(_OURS)), 0)
-    told.stack = traceback.StackSummary.from_list(told.stack[first:])
+    first = next((at for at, frame in enumerate(told.stack) if is_users(frame.filename)), None)
+    if first is None and isinstance(error, PyrulaError):
+        return ""
+    told.stack = traceback.StackSummary.from_list(told.stack[first or 0 :])
     return "".join(told.format())[-_MAX_TRACEBACK:]
+
+
+def is_users(filename: str) -> bool:
+    """Whether a frame's file is neither ours nor Python's own: the user's, or of a package they chose."""
+    if filename.startswith((_OURS, "<")):
+        return False
+    return "site-packages" in filename or not filename.startswith(_STDLIB)

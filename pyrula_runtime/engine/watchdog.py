@@ -15,24 +15,21 @@ import asyncio
 import linecache
 import logging
 import sys
-import sysconfig
 import threading
 import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from types import FrameType
 
 from pyrula_runtime.engine.current import Current
+from pyrula_runtime.engine.failure import is_users
 from pyrula_runtime.engine.lane import Lane
 
 log = logging.getLogger("pyrula.watchdog")
 
 # how often per `block_warn` the lane is asked
 _ASKS_PER_WARNING = 8
-_OURS = str(Path(__file__).resolve().parent.parent)
-_STDLIB = sysconfig.get_paths()["stdlib"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,8 +116,7 @@ def _user_line(frame: FrameType | None) -> str:
     """`file:line in function: source` of the innermost frame that is neither ours nor the standard library's."""
     innermost = frame
     while frame is not None:
-        name = frame.f_code.co_filename
-        if not name.startswith((_OURS, _STDLIB, "<")) or "site-packages" in name:
+        if is_users(frame.f_code.co_filename):
             innermost = frame
             break
         frame = frame.f_back
