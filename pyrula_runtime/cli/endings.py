@@ -1,0 +1,105 @@
+"""How a command ends: which sentence, which exit code, and the way out of the process.
+
+0 done, 1 the world or a run failed, 2 asked for what cannot be, 78 configuration or app are wrong (systemd and others
+do not start such a process again), 130 and 143 by a second signal. A person's mistake costs them one sentence, never a
+traceback; the only tracebacks are that of an app that cannot be imported (see `worker`) and that of a bug of ours.
+
+A process is left by `os._exit`: user code may have a thread that never ends, and interpreters that shut down around
+one hang or crash. What was registered with `atexit` is run before, for as long as that takes less than a limit.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from typing import NoReturn
+
+import click
+
+from pyrula_runtime.core.errors import ConfigurationError, LimitExceeded, PyrulaError, UsageError
+
+FAILED, USAGE, CONFIGURATION, INTERRUPTED, TERMINATED = 1, 2, 78, 130, 143
+
+# how long functions registered with `atexit` may take (seconds)
+_LAST_WISHES_S = 2.0
+
+
+def ended(args: Sequence[str]) -> int:
+    """Run the command line; its exit code, after telling what went wrong."""
+    try:
+        from pyrula_runtime.cli.commands import pyrula
+
+        code = pyrula.main(list(args), prog_name="pyrula", standalone_mode=False)
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except click.ClickException as error:
+        say(error.format_message())
+        return USAGE
+    except PyrulaError as error:
+        for sentence in _told(error):
+            say(sentence)
+        return _code(error)
+    except SystemExit as error:  # a reader of our output that went away
+        return error.code if isinstance(error.code, int) else FAILED
+    except Exception:  # noqa: BLE001 - a bug: told in full, and the process ends all the same
+        sys.excepthook(*sys.exc_info())
+        say("this is a bug of Pyrula; please report it with the lines above")
+        return FAILED
+    return code if isinstance(code, int) else 0
+
+
+def say(sentence: str) -> None:
+    """One diagnostic to a person."""
+    click.echo(f"pyrula: {sentence}", err=True)
+
+
+def _told(error: PyrulaError) -> tuple[str, ...]:
+    return error.faults if isinstance(error, ConfigurationError) else (str(error),)
+
+
+def _code(error: PyrulaError) -> int:
+    if isinstance(error, ConfigurationError):
+        return CONFIGURATION
+    return USAGE if isinstance(error, UsageError | LimitExceeded) else FAILED
+
+
+def leave(code: int) -> NoReturn:
+    """End this process in bounded time, whatever its threads do."""
+    limit = threading.Timer(_LAST_WISHES_S, os._exit, (code,))
+    limit.daemon = True
+    limit.start()
+    atexit._run_exitfuncs()  # the last of them is that of logging, which flushes
+    quit_at_once(code)
+
+
+def quit_at_once(code: int) -> NoReturn:
+    """End this process now; only what was written already goes out."""
+    for stream in (sys.stdout, sys.stderr):
+        # a reader that went away, or a write under way that a signal has interrupted
+        with contextlib.suppress(OSError, ValueError, RuntimeError):
+            stream.flush()
+    os._exit(code)
+
+
+class Faults:
+    """Collects the faults of several attempts, so that a person hears of all of them at once."""
+
+    def __init__(self) -> None:
+        self._found: list[str] = []
+
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        """Keep the faults of what is tried within."""
+        try:
+            yield
+        except ConfigurationError as error:
+            self._found += error.faults
+
+    def refuse(self) -> None:
+        """Raise all of them as one, if there are any."""
+        if self._found:
+            raise ConfigurationError(tuple(dict.fromkeys(self._found)))

@@ -1,0 +1,117 @@
+"""`pyrula submit`: create a run by the name of its workflow, and wait for it if asked to."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pyrula_runtime.cli.commands import example
+from pyrula_runtime.cli.endings import FAILED, say
+from pyrula_runtime.cli.flags import STORE, flag
+from pyrula_runtime.cli.session import as_json, ask, compact
+from pyrula_runtime.core.errors import RunEnded, UsageError
+
+if TYPE_CHECKING:
+    from pyrula_runtime.client.workflow_client import WorkflowClient
+    from pyrula_runtime.stores.protocol import Store
+
+
+@click.command(epilog=example("""pyrula submit process_order '{"order_id": "A-17"}' --wait"""))
+@click.argument("name")
+@click.argument("json_input", metavar="JSON", default="{}")
+@click.option("--idempotency-key", metavar="TEXT", help="Submit once: the same key gives the same run again.")
+@click.option("--run-id", metavar="TEXT", help="Id of the new run; unset, one is made.")
+@click.option("--wait", is_flag=True, help="Wait for the run to end and print its result; exit code 1 if it failed.")
+@click.option("--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="How long to wait; needs --wait.")
+@click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
+@flag(STORE)
+def submit(
+    *,
+    name: str,
+    json_input: str,
+    idempotency_key: str | None,
+    run_id: str | None,
+    wait: bool,
+    timeout: float | None,
+    wants_json: bool,
+    store_url: str | None,
+) -> int:
+    """Submit a run of the workflow NAME with the input JSON ('-' reads it from stdin, '@FILE' from a file)."""
+    if timeout is not None and not wait:
+        raise UsageError("--timeout says how long to wait: give --wait with it")
+    given = _parsed(_text_of(json_input))
+
+    async def work(client: WorkflowClient, store: Store) -> int:
+        await _warn_if_unserved(store, name)
+        handle = await client.submit(name, given, idempotency_key=idempotency_key, run_id=run_id)
+        if not wait:
+            click.echo(as_json({"run_id": handle.run_id, "workflow": name}) if wants_json else handle.run_id)
+            return 0
+        click.echo(f"submitted {handle.run_id}", err=True)
+        result, error = await _outcome(handle, timeout)
+        if wants_json:
+            click.echo(as_json(_document(await client.describe(handle.run_id))))
+        elif error is None:
+            click.echo(compact(result))
+        return 0 if error is None else FAILED
+
+    return ask(store_url, work)
+
+
+async def _outcome(handle: Any, timeout: float | None) -> tuple[Any, RunEnded | TimeoutError | None]:
+    """The result, or the error after telling it: the user's own stack, then a sentence."""
+    try:
+        return await handle.result(timeout=timeout), None
+    except RunEnded as error:
+        if error.error is not None and error.error.traceback:
+            click.echo(error.error.traceback.rstrip("\n"), err=True)
+        say(str(error))
+        return None, error
+    except TimeoutError as error:
+        say(f"run {handle.run_id} has not ended after {timeout:g} s and goes on; see pyrula runs why {handle.run_id}")
+        return None, error
+
+
+def _document(told: dict[str, Any]) -> dict[str, Any]:
+    return {key: told[key] for key in ("run_id", "workflow", "status", "result", "error")}
+
+
+def _text_of(argument: str) -> str:
+    try:
+        if argument == "-":
+            return sys.stdin.read()
+        if argument.startswith("@"):
+            return Path(argument[1:]).read_text("utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot read the input from {argument[1:] or 'stdin'}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"the input in {argument} is not UTF-8: {error.reason} at byte {error.start}") from error
+    return argument
+
+
+def _parsed(text: str) -> Any:
+    import orjson
+
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise UsageError(
+            f'the input is not JSON: {error}; quote it for the shell, as in \'{{"order_id": "A-17"}}\''
+        ) from error
+
+
+async def _warn_if_unserved(store: Store, name: str) -> None:
+    """A name nobody serves may be a typo, or a worker that comes later: both are said, neither is refused."""
+    logging.getLogger("pyrula.client").setLevel(logging.ERROR)  # it would say the same without a guess
+    served = sorted({each.workflow for worker in await store.workers() for each in worker.serves})
+    if name in served:
+        return
+    near = get_close_matches(name, served, 1)
+    hint = f"did you mean {near[0]!r}?" if near else f"they serve {', '.join(served)}." if served else ""
+    who = f"no connected worker serves {name!r}; {hint}" if served else "no worker is connected to this store."
+    say(f"warning: {who} The run waits until one serves it.")

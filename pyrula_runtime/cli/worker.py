@@ -1,0 +1,152 @@
+"""`pyrula worker`: from flags and environment to a worker that serves, and from a signal to the end of its process.
+
+Everything that can be wrong is looked at before the store is opened, and told together. The app comes after the
+settings, because importing it may take long, and before the store, because a worker without code has no use for one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pyrula_runtime.cli.commands import example
+from pyrula_runtime.cli.endings import Faults
+from pyrula_runtime.cli.flags import flags, values_of
+from pyrula_runtime.cli.signals import Signals
+from pyrula_runtime.core.errors import AppImportError, ConfigurationError, UsageError
+from pyrula_runtime.options import OPTIONS, WorkerOptions
+from pyrula_runtime.settings import SETTINGS, Settings
+
+if TYPE_CHECKING:
+    from pyrula_runtime.engine.program import Program
+    from pyrula_runtime.worker import Worker
+
+log = logging.getLogger("pyrula.worker")
+
+_OURS = str(Path(__file__).resolve().parent.parent)
+_LEVELS = ("debug", "info", "warning", "error", "critical")
+
+
+@click.command(epilog=example("pyrula worker --workflow app:process_order --health-port 8081"))
+@click.option(
+    "--workflow",
+    "targets",
+    multiple=True,
+    metavar="MODULE[:ATTR]",
+    help="A workflow to serve, or a module, for all that it registers; may be given several times.",
+)
+@click.option("--agent", "agents", multiple=True, metavar="MODULE:ATTR", help="Not served by this version yet.")
+@click.option("--llm-ref", metavar="MODULE:ATTR", help="Not served by this version yet.")
+@flags(SETTINGS)
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", help="[text]")
+@click.option("--log-level", type=click.Choice(_LEVELS, case_sensitive=False), default="info", help="[info]")
+@flags(OPTIONS)
+def worker(
+    *,
+    targets: Sequence[str],
+    agents: Sequence[str],
+    llm_ref: str | None,
+    log_format: str,
+    log_level: str,
+    **given: Any,
+) -> int:
+    """Serve workflows: claim their runs and execute them, until SIGTERM or SIGINT asks for a drain."""
+    if agents or llm_ref:
+        raise UsageError("this version serves no agents yet: leave out --agent and --llm-ref, and give --workflow")
+    if not targets:
+        raise UsageError("say what to serve: --workflow module:attribute, or --workflow module for all of a module")
+    signals = Signals()
+    made, settings = _made(targets, given, log_format, log_level)
+    _name_process(targets)
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+
+    def drain() -> bool:
+        loop.call_soon_threadsafe(made.request_stop)
+        return made.health.started
+
+    signals.drain_by(drain)
+    code = loop.run_until_complete(_serve(made, settings))
+    signals.ignore()
+    return code
+
+
+def _made(targets: Sequence[str], given: dict[str, Any], log_format: Any, log_level: str) -> tuple[Worker, Settings]:
+    """The worker, ready to run; ConfigurationError has all faults of settings and options, then those of the app."""
+    from pyrula_runtime.runtime_dir import runtime_dir
+    from pyrula_runtime.stores.opening import open_store
+    from pyrula_runtime.worker import Worker, WorkerSetup
+    from pyrula_runtime.workflows.logs import configure_logging
+
+    faults = Faults()
+    with faults.kept():
+        settings = Settings.from_env(os.environ, **values_of(SETTINGS, given))
+        store = open_store(settings.store_url_or())
+    with faults.kept():
+        options = WorkerOptions.from_env(os.environ, **values_of(OPTIONS, given))
+    with faults.kept():
+        directory = runtime_dir(os.environ)
+    faults.refuse()
+    configure_logging(log_format, log_level.upper())
+    for warning in settings.unserved_warnings():
+        log.warning(warning)
+    setup = WorkerSetup(
+        programs=_programs(targets),
+        store=store,
+        options=options,
+        runtime_dir=directory,
+        worker_id=settings.worker_id,
+    )
+    return Worker(setup), settings
+
+
+def _programs(targets: Sequence[str]) -> list[Program]:
+    """What is to be served; a fault in the app is the app's, so it gets its own traceback."""
+    from pyrula_runtime.workflows.loading import resolve
+    from pyrula_runtime.workflows.programs import program_of
+
+    try:
+        workflows = resolve(targets)
+    except AppImportError as error:
+        _print_theirs(error.__cause__ or error)
+        raise
+    try:
+        return [program_of(workflow) for workflow in workflows]
+    except UsageError as error:
+        raise ConfigurationError([str(error)]) from error
+
+
+def _print_theirs(error: BaseException) -> None:
+    """The traceback from the user's first line on: how we came to import it is no part of the story."""
+    told = traceback.TracebackException.from_exception(error)
+    first = next((at for at, frame in enumerate(told.stack) if not _is_import(frame.filename)), len(told.stack))
+    told.stack = traceback.StackSummary.from_list(told.stack[first:])
+    click.echo("".join(told.format()), err=True, nl=False)
+
+
+def _is_import(filename: str) -> bool:
+    return filename.startswith((_OURS, "<frozen importlib")) or filename.endswith("importlib/__init__.py")
+
+
+def _name_process(targets: Sequence[str]) -> None:
+    from setproctitle import setproctitle
+
+    setproctitle(f"pyrula worker {' '.join(targets)}")
+
+
+async def _serve(made: Worker, settings: Settings) -> int:
+    """Run it, and answer the probes from before its start until after its end."""
+    async with contextlib.AsyncExitStack() as stack:
+        if settings.health_port is not None:
+            from pyrula_runtime.http import serve_probes
+
+            await stack.enter_async_context(serve_probes(made, settings.health_host, settings.health_port))
+        return await made.run()
