@@ -62,31 +62,36 @@ def _is_typed_dict(kind: Any) -> bool:
     return hasattr(kind, "__required_keys__") and hasattr(kind, "__total__")
 
 
-def without_old_typed_dicts(annotation: Any) -> Any:
+def without_old_typed_dicts(annotation: Any, inside: tuple[Any, ...] = ()) -> Any:
     """The same type in terms that pydantic takes: before Python 3.12 it refuses `typing.TypedDict`.
 
-    Those it meets inside of models and dataclasses stay as they are; pydantic tells the user what to import instead.
+    Those within models and dataclasses, and those that hold themselves (they are `inside`), stay as they are; pydantic
+    tells the user what to import instead.
     """
-    if sys.version_info >= (3, 12):
+    if sys.version_info >= (3, 12) or annotation in inside:
         return annotation
     if type(annotation).__module__ == "typing" and _is_typed_dict(annotation):
-        return _newer_typed_dict(annotation)
+        return _newer_typed_dict(annotation, (*inside, annotation))
     origin, args = get_origin(annotation), get_args(annotation)
     if not args or origin in (typing.Literal, Callable):
         return annotation
     if origin is Annotated:
-        return Annotated[(without_old_typed_dicts(args[0]), *annotation.__metadata__)]
-    newer = tuple(map(without_old_typed_dicts, args))
+        return Annotated[(without_old_typed_dicts(args[0], inside), *annotation.__metadata__)]
+    newer = tuple(without_old_typed_dicts(arg, inside) for arg in args)
     if newer == args:
         return annotation
     return reduce(or_, newer) if origin in (Union, types.UnionType) else origin[newer]
 
 
-def _newer_typed_dict(kind: Any) -> Any:
+def _newer_typed_dict(kind: Any, inside: tuple[Any, ...]) -> Any:
     import typing_extensions as newer
 
     fields: dict[str, Any] = {}
-    for name, hint in get_type_hints(kind).items():
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        # a quoted NotRequired is not in __required_keys__, which was worked out before it could be read
+        said = get_origin(hint)
         presence: Any = newer.Required if name in kind.__required_keys__ else newer.NotRequired
-        fields[name] = presence[without_old_typed_dicts(hint)]
+        if said in (newer.Required, newer.NotRequired):
+            presence, hint = said, get_args(hint)[0]
+        fields[name] = presence[without_old_typed_dicts(hint, inside)]
     return newer.TypedDict(kind.__name__, fields)  # type: ignore[operator]

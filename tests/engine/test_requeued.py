@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyrula_runtime.core.entries import DeadlinePassed, Requeued
+from pyrula_runtime.core.entries import DeadlinePassed, Entry, Requeued
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.engine.codec import dump_entry
 from pyrula_runtime.engine.turn import Turn
@@ -14,7 +14,7 @@ async def one_step(ops: Ops) -> object:
 
 
 async def test_the_timeout_counts_from_the_requeue() -> None:
-    journal = [DeadlinePassed(at_ms=6_000), Requeued(at_ms=8_000, void_from=0)]
+    journal: list[Entry] = [DeadlinePassed(at_ms=6_000), Requeued(at_ms=8_000, void_from=0)]
     host = FakeHost()
     host.clock_ms = 9_000
     turn = Turn(claim_of([dump_entry(entry) for entry in journal]), program(one_step, timeout_s=5), journal, host)
@@ -26,7 +26,7 @@ async def test_the_timeout_counts_from_the_requeue() -> None:
 
 
 async def test_the_timeout_passes_for_a_requeued_run_as_well() -> None:
-    journal = [DeadlinePassed(at_ms=6_000), Requeued(at_ms=8_000, void_from=0)]
+    journal: list[Entry] = [DeadlinePassed(at_ms=6_000), Requeued(at_ms=8_000, void_from=0)]
     host = FakeHost()
     host.clock_ms = 14_000
     turn = Turn(claim_of([dump_entry(entry) for entry in journal]), program(one_step, timeout_s=5), journal, host)
