@@ -76,6 +76,12 @@ class WorkflowContext(_Context):
 
     _operations: Operations
 
+    def __init__(self, operations: Operations, workflow: str) -> None:
+        super().__init__(operations, workflow)
+        # an attribute, because type checkers lose all signatures but the first of a staticmethod made of it
+        self.gather = asyncio.gather
+        """Wait for several operations or coroutines side by side, as `asyncio.gather` does."""
+
     @overload
     def step(
         self, function: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs
@@ -90,9 +96,6 @@ class WorkflowContext(_Context):
         Awaiting what this returns gives the function's value or raises `StepFailed`; cancelling it gives the step up.
         """
         return cast("asyncio.Future[Any]", self._operations.step(step_call(function, args, kwargs)))
-
-    gather = staticmethod(asyncio.gather)
-    """Wait for several operations or coroutines side by side, as `asyncio.gather` does."""
 
 
 class SyncWorkflowContext(_Context):
