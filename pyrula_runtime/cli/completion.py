@@ -12,7 +12,10 @@ SHELLS = ("bash", "zsh", "fish")
 @click.command(epilog=example('eval "$(pyrula completion bash)"'))
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> None:
-    """Print the completion script for SHELL; put the example into its start-up file."""
+    """Print the script that completes for a shell.
+
+    Put the example, with the name of your shell, into its start-up file; for fish: pyrula completion fish | source
+    """
     from click.shell_completion import get_completion_class
 
     from pyrula_runtime.cli.commands import pyrula

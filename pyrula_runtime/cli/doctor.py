@@ -50,7 +50,10 @@ class Findings:
 @flag(STORE)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def doctor(*, store_url: str | None, as_json: bool) -> int:
-    """Tell versions, store, workers and settings, and what is wrong with them. Exit code 1 if anything is."""
+    """Tell what is here and what is wrong with it.
+
+    Versions, store, workers, runtime directory and options. Exit code 1 if anything is wrong.
+    """
     found = Findings()
     _look_at_versions(found)
     _look_at_runtime_dir(found)

@@ -80,7 +80,7 @@ def _row(run: RunSummary, now_at_ms: int) -> list[str]:
 @click.argument("run_id", metavar="RUN")
 @flag(STORE)
 def why(run_id: str, store_url: str | None) -> None:
-    """Say what the run RUN waits for, or what became of it."""
+    """Say what a run waits for, or what became of it."""
 
     async def work(_client: WorkflowClient, store: Store) -> str:
         record = await store.read(run_id)
@@ -126,7 +126,10 @@ def _facts_of_worker(worker: WorkerRecord) -> WorkerFacts:
 @click.argument("run_ids", metavar="RUN...", nargs=-1, required=True)
 @flag(STORE)
 def cancel(run_ids: Sequence[str], store_url: str | None) -> int:
-    """Cancel runs: one that nobody executes ends at once, another unwinds first."""
+    """Cancel runs.
+
+    One that never began ends at once; any other is unwound by a worker, so that its own compensation can run.
+    """
     return _each(run_ids, store_url, lambda client, run_id: client.cancel(run_id), "cancellation requested")
 
 
@@ -134,7 +137,10 @@ def cancel(run_ids: Sequence[str], store_url: str | None) -> int:
 @click.argument("run_ids", metavar="RUN...", nargs=-1, required=True)
 @flag(STORE)
 def requeue(run_ids: Sequence[str], store_url: str | None) -> int:
-    """Send failed, paused or quarantined runs on after a fix, from the step that failed."""
+    """Send runs on after a fix.
+
+    For runs that failed, are paused or were quarantined. A failed one goes on at the step that failed it.
+    """
     return _each(run_ids, store_url, lambda client, run_id: client.requeue(run_id), "queued again")
 
 

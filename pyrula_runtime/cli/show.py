@@ -31,7 +31,7 @@ _VALUE_WIDTH = 120
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON document, with every value in full.")
 @flag(STORE)
 def show(run_id: str, *, wants_json: bool, store_url: str | None) -> None:
-    """Show the run RUN: what it is, what it did so far and when, and how it ended."""
+    """Show one run with its journal as a timeline."""
 
     async def work(client: WorkflowClient, _store: Store) -> dict[str, Any]:
         return await client.describe(run_id)

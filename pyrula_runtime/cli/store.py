@@ -29,7 +29,10 @@ def file_of(store_url: str | None) -> Path:
 @click.argument("target", type=click.Path(path_type=Path))
 @flag(STORE)
 def backup(target: Path, store_url: str | None) -> None:
-    """Copy the store to TARGET, complete and checked, while workers go on. TARGET must not exist."""
+    """Copy the store to a new file.
+
+    The copy is complete and checked, and workers go on meanwhile. TARGET must not exist.
+    """
     from pyrula_runtime.stores.sqlite.backup import backup as copy
 
     source = file_of(store_url)
@@ -40,7 +43,10 @@ def backup(target: Path, store_url: str | None) -> None:
 @click.command(epilog=example("pyrula store check"))
 @flag(STORE)
 def check(store_url: str | None) -> int:
-    """Look for damage in the store, and for runs, locks and journals that contradict each other."""
+    """Look for damage in the store.
+
+    Also for runs, locks and journals that contradict each other. Exit code 1 if anything was found.
+    """
     from pyrula_runtime.stores.sqlite.checks import check as problems_of
 
     path = file_of(store_url)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @click.command(epilog=example("""pyrula submit process_order '{"order_id": "A-17"}' --wait"""))
 @click.argument("name")
-@click.argument("json_input", metavar="JSON", default="{}")
+@click.argument("json_input", metavar="[JSON]", default="{}")
 @click.option("--idempotency-key", metavar="TEXT", help="Submit once: the same key gives the same run again.")
 @click.option("--run-id", metavar="TEXT", help="Id of the new run; unset, one is made.")
 @click.option("--wait", is_flag=True, help="Wait for the run to end and print its result; exit code 1 if it failed.")
@@ -41,7 +41,10 @@ def submit(
     wants_json: bool,
     store_url: str | None,
 ) -> int:
-    """Submit a run of the workflow NAME with the input JSON ('-' reads it from stdin, '@FILE' from a file)."""
+    """Submit a run of a workflow by its name.
+
+    JSON is the input, {} if left out; '-' reads it from stdin, '@FILE' from a file.
+    """
     if timeout is not None and not wait:
         raise UsageError("--timeout says how long to wait: give --wait with it")
     given = _parsed(_text_of(json_input))

@@ -58,7 +58,10 @@ def worker(
     log_level: str,
     **given: Any,
 ) -> int:
-    """Serve workflows: claim their runs and execute them, until SIGTERM or SIGINT asks for a drain."""
+    """Serve workflows.
+
+    Claims their runs and executes them until SIGTERM or SIGINT: then it drains, and a second signal ends it at once.
+    """
     if agents or llm_ref:
         raise UsageError("this version serves no agents yet: leave out --agent and --llm-ref, and give --workflow")
     if not targets:
@@ -92,6 +95,7 @@ def _made(targets: Sequence[str], given: dict[str, Any], log_format: Any, log_le
         store = open_store(settings.store_url_or())
     with faults.kept():
         options = WorkerOptions.from_env(os.environ, **values_of(OPTIONS, given))
+        _refuse_unserved(options)
     with faults.kept():
         directory = runtime_dir(os.environ)
     faults.refuse()
@@ -108,6 +112,12 @@ def _made(targets: Sequence[str], given: dict[str, Any], log_format: Any, log_le
     return Worker(setup), settings
 
 
+def _refuse_unserved(options: WorkerOptions) -> None:
+    """Code that counts on its isolation would be wrong without it; what only tunes what is to come does no harm."""
+    if options.isolation != "lane":
+        raise ConfigurationError([f"isolation is {options.isolation!r}, but this version serves only 'lane' yet"])
+
+
 def _programs(targets: Sequence[str]) -> list[Program]:
     """What is to be served; a fault in the app is the app's, so it gets its own traceback."""
     from pyrula_runtime.workflows.loading import resolve
@@ -118,6 +128,8 @@ def _programs(targets: Sequence[str]) -> list[Program]:
     except AppImportError as error:
         _print_theirs(error.__cause__ or error)
         raise
+    except SystemExit as error:
+        raise ConfigurationError([f"the app ended the process while it was imported: {error.code}"]) from error
     try:
         return [program_of(workflow) for workflow in workflows]
     except UsageError as error:
