@@ -19,7 +19,7 @@ from pyrula_runtime.forms.annotations import resolved, takes_object_whole
 from pyrula_runtime.forms.form import Form, form_of
 
 _BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_VARIADIC = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,8 @@ def parameters_behind_context(workflow: str, function: Callable[..., Any]) -> li
     for each in parameters[1:]:
         if each.kind in _VARIADIC:
             raise UsageError(
-                f"workflow {workflow!r}: {each} cannot be filled from an input; name the parameters, or take one dict"
+                f"workflow {workflow!r}: {_VARIADIC[each.kind]}{each.name} cannot be filled from an input; name the "
+                f"parameters, or take one dict"
             )
     return parameters[1:]
 

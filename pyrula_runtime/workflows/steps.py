@@ -27,6 +27,9 @@ T = TypeVar("T")
 class Step(Generic[P, T]):
     """A function that can be performed as a step; called directly, it is that function and nothing more."""
 
+    __name__: str
+    __wrapped__: Callable[P, T]
+
     def __init__(
         self,
         function: Callable[P, T],

@@ -23,6 +23,9 @@ _CONTEXTS = {True: "WorkflowContext", False: "SyncWorkflowContext"}
 class Workflow(Generic[P, T, R]):
     """A registered function; called directly, it is that function and nothing more. `R` is what a run results in."""
 
+    __name__: str
+    __wrapped__: Callable[P, T]
+
     def __init__(
         self,
         function: Callable[P, T],
