@@ -30,7 +30,7 @@ def resolve(targets: Sequence[str]) -> tuple[AnyWorkflow, ...]:
 
     Raises ConfigurationError with every fault of the targets, or AppImportError for one in the user's modules.
     """
-    parsed = [_TARGET.fullmatch(target) for target in targets]
+    parsed = [None if _is_file(target) else _TARGET.fullmatch(target) for target in targets]
     faults = [_form_fault(target) for target, match in zip(targets, parsed, strict=True) if match is None]
     named = [match for match in parsed if match is not None]
     if len({match["attribute"] is None for match in named}) > 1:
@@ -54,11 +54,18 @@ def resolve(targets: Sequence[str]) -> tuple[AnyWorkflow, ...]:
     return tuple(found.values())
 
 
+def _is_file(target: str) -> bool:
+    path = target.partition(":")[0]
+    return path.endswith(".py") or "/" in path
+
+
 def _form_fault(target: str) -> str:
     hint = "write module:attribute, such as app:process_order, or module"
-    if target.endswith(".py") or "/" in target:
-        hint = f"write the module's name instead of its file, such as {target.removesuffix('.py').replace('/', '.')}"
-    return f"{target!r} names no workflow: {hint.strip('.')}"
+    if _is_file(target):
+        path, colon, attribute = target.partition(":")
+        module = path.removesuffix(".py").strip("./").replace("/", ".")
+        hint = f"write the module's name instead of its file, such as {module}{colon}{attribute}"
+    return f"{target!r} names no workflow: {hint}"
 
 
 def _find(module: str, attribute: str | None) -> Iterable[AnyWorkflow]:
@@ -115,7 +122,7 @@ def _attribute(imported: ModuleType, module: str, attribute: str) -> AnyWorkflow
     if isinstance(value, Workflow):
         return value
     hint = "decorate it with @workflow" if callable(value) else "name a function decorated with @workflow"
-    raise ConfigurationError([f"{module}:{attribute} is no workflow but a {type(value).__name__}: {hint}"])
+    raise ConfigurationError([f"{module}:{attribute} is no workflow but of type {type(value).__name__}: {hint}"])
 
 
 def _meant(written: str, possible: list[str]) -> str:
