@@ -99,10 +99,7 @@ class Watchdog:
 
     def _look(self, for_s: float) -> Block:
         frame = sys._current_frames().get(self._lane.thread.ident or 0)
-        frames = [] if frame is None else traceback.extract_stack(frame)
-        return Block(
-            for_s=for_s, whose=self._whose(), line=_user_line(frame), stack="".join(traceback.format_list(frames))
-        )
+        return Block(for_s=for_s, whose=self._whose(), line=_user_line(frame), stack=_user_stack(frame))
 
     def _whose(self) -> Current | None:
         driving = self._lane.driving
@@ -112,14 +109,24 @@ class Watchdog:
         return None if task is None else getattr(task, "pyrula_current", None)
 
 
+def _is_users(filename: str) -> bool:
+    """Whether code is neither ours nor the standard library's."""
+    return "site-packages" in filename or not filename.startswith((_OURS, _STDLIB, "<"))
+
+
+def _user_stack(frame: FrameType | None) -> str:
+    """The stack from the outermost frame of user code inwards; all of it if there is none."""
+    frames = [] if frame is None else list(traceback.extract_stack(frame))
+    first = next((depth for depth, each in enumerate(frames) if _is_users(each.filename)), 0)
+    return "".join(traceback.format_list(frames[first:]))
+
+
 def _user_line(frame: FrameType | None) -> str:
-    """`file:line in function: source` of the innermost frame that is neither ours nor the standard library's."""
+    """`file:line in function: source` of the innermost frame of user code, else of the innermost of all."""
     innermost = frame
-    while frame is not None:
-        if is_users(frame.f_code.co_filename):
-            innermost = frame
-            break
-        frame = frame.f_back
+    while innermost is not None and not _is_users(innermost.f_code.co_filename):
+        innermost = innermost.f_back
+    innermost = innermost or frame
     if innermost is None:
         return "unknown"
     name, number = innermost.f_code.co_filename, innermost.f_lineno
@@ -131,7 +138,9 @@ def log_block(block: Block) -> None:
     """Tell people, with run, step and source line."""
     whose = block.whose
     if whose is None:
-        log.warning("lane blocked for %.1f s by code of no run, at %s\n%s", block.for_s, block.line, block.stack)
+        log.warning(
+            "lane blocked for %.1f s by code of no run, at %s\n%s", block.for_s, block.line, block.stack.rstrip()
+        )
         return
     what = f"step {whose.step!r}" if whose.step else "the workflow's body"
     log.warning(
@@ -141,7 +150,7 @@ def log_block(block: Block) -> None:
         whose.workflow,
         what,
         block.line,
-        block.stack,
+        block.stack.rstrip(),
         extra={"run_id": whose.run_id, "workflow": whose.workflow, "step": whose.step},
     )
 
