@@ -50,8 +50,9 @@ def submit(
     given = _parsed(_text_of(json_input))
 
     async def work(client: WorkflowClient, store: Store) -> int:
-        await _warn_if_unserved(store, name)
+        logging.getLogger("pyrula.client").setLevel(logging.ERROR)  # its warning is given below, with a guess
         handle = await client.submit(name, given, idempotency_key=idempotency_key, run_id=run_id)
+        await _warn_if_unserved(store, name)
         if not wait:
             click.echo(as_json({"run_id": handle.run_id, "workflow": name}) if wants_json else handle.run_id)
             return 0
@@ -110,7 +111,6 @@ def _parsed(text: str) -> Any:
 
 async def _warn_if_unserved(store: Store, name: str) -> None:
     """A name nobody serves may be a typo, or a worker that comes later: both are said, neither is refused."""
-    logging.getLogger("pyrula.client").setLevel(logging.ERROR)  # it would say the same without a guess
     served = sorted({each.workflow for worker in await store.workers() for each in worker.serves})
     if name in served:
         return
