@@ -109,22 +109,17 @@ class Watchdog:
         return None if task is None else getattr(task, "pyrula_current", None)
 
 
-def _is_users(filename: str) -> bool:
-    """Whether code is neither ours nor the standard library's."""
-    return "site-packages" in filename or not filename.startswith((_OURS, _STDLIB, "<"))
-
-
 def _user_stack(frame: FrameType | None) -> str:
     """The stack from the outermost frame of user code inwards; all of it if there is none."""
     frames = [] if frame is None else list(traceback.extract_stack(frame))
-    first = next((depth for depth, each in enumerate(frames) if _is_users(each.filename)), 0)
+    first = next((depth for depth, each in enumerate(frames) if is_users(each.filename)), 0)
     return "".join(traceback.format_list(frames[first:]))
 
 
 def _user_line(frame: FrameType | None) -> str:
     """`file:line in function: source` of the innermost frame of user code, else of the innermost of all."""
     innermost = frame
-    while innermost is not None and not _is_users(innermost.f_code.co_filename):
+    while innermost is not None and not is_users(innermost.f_code.co_filename):
         innermost = innermost.f_back
     innermost = innermost or frame
     if innermost is None:
