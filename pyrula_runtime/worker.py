@@ -35,6 +35,7 @@ from pyrula_runtime.engine.program import Program
 from pyrula_runtime.engine.renewal import Renewal
 from pyrula_runtime.engine.rounds import Round, Rounds
 from pyrula_runtime.engine.slots import Slots
+from pyrula_runtime.engine.strays import Strays
 from pyrula_runtime.engine.watchdog import Watchdog
 from pyrula_runtime.options import WorkerOptions
 from pyrula_runtime.stores.clock import Clock, SystemClock
@@ -144,13 +145,19 @@ class Worker:
             act=Renewal(self._store, lane, self._lock_ttl_ms, self.health).act,
             period_s=renew_every_s(options.lock_ttl),
         )
-        self._claiming = Claiming(lane_setup, lane, self.health, lambda: claims.nudge.set())
+        loop, mono_ms = asyncio.get_running_loop(), self._setup.clock.mono_ms
+        strays = Strays(
+            self._store, lane, self.incarnation, mono_ms, lambda after_s: loop.call_later(after_s, seek.nudge.set)
+        )
+        seek = Round(name="strays", act=strays.act, period_s=renew_every_s(options.lock_ttl))
+        self._claiming = Claiming(lane_setup, lane, self.health, lambda: claims.nudge.set(), seek.nudge.set)
         # a wake for work is what makes this round; its period is the net below a lost wake
         claims = Round(name="claim", act=self._claiming.act, period_s=options.timer_poll_interval_s)
         wakes = {Wake.ready: claims.nudge, Wake.attention: renewal.nudge}
         self._listening = self._store.listen(lambda wake: wakes[wake].set() if wake in wakes else None)
         self._rounds.start(claims)
         self._rounds.start(renewal)
+        self._rounds.start(seek)
         self._rounds.start(Round(name="burial", act=burial.act, period_s=_BURIAL_S))
         self._rounds.start(Round(name="orphan scan", act=self._scan, period_s=options.orphan_scan_interval))
         self._beats = Round(name="beat", act=self._beat, period_s=_BEAT_S)

@@ -9,18 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pyrula_runtime.core.errors import StoreUnavailable
 from pyrula_runtime.engine.health import Health
 from pyrula_runtime.engine.lane import Lane, LaneSetup
 
 
 class Claiming:
-    """The round that claims; `look` is its nudge."""
+    """The round that claims; `look` is its nudge, `doubt` is told when nobody knows what a claim has taken."""
 
-    def __init__(self, setup: LaneSetup, lane: Lane, health: Health, look: Callable[[], None]) -> None:
+    def __init__(
+        self, setup: LaneSetup, lane: Lane, health: Health, look: Callable[[], None], doubt: Callable[[], None]
+    ) -> None:
         self._setup = setup
         self._lane = lane
         self._health = health
         self._look = look
+        self._doubt = doubt
         self._hungry = False
 
     def slot_came_free(self) -> None:
@@ -39,11 +43,14 @@ class Claiming:
             try:
                 claims = await self._setup.store.claim(self._setup.claim_request(free))
                 taken = len(claims)
+            except StoreUnavailable:
+                self._doubt()
+                raise
             finally:
                 self._setup.slots.give(free - taken)
             self._hungry = taken == free
             self._health.store_answered()
             if claims:
-                self._lane.post(self._lane.accept, claims)
+                self._lane.take(claims)
             if taken < free:
                 return

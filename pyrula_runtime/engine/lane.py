@@ -76,6 +76,8 @@ class Lane:
         self._store = setup.store
         self._one = setup.claim_request(1)
         self._turns: dict[str, Turn] = {}
+        self._coming: set[Token] = set()  # claimed, and not yet a turn
+        self._forsworn: set[Token] = set()  # dead before they became a turn
         self._threads_of: dict[str, int] = {}
         self._thread_left = asyncio.Event()
         self._chores: set[asyncio.Task[None]] = set()
@@ -98,9 +100,22 @@ class Lane:
         """Run `callback` on the lane's thread soon."""
         self.loop.call_soon_threadsafe(callback, *args)
 
+    def take(self, claims: Sequence[Claim]) -> None:
+        """Start a turn for each claim soon; their slots are taken already."""
+        self._coming.update(claim.token for claim in claims)
+        self.post(self.accept, claims)
+
     def held(self) -> list[Token]:
-        """The tokens of all turns on this lane."""
-        return [turn.claim.token for turn in list(self._turns.values())]
+        """The tokens of all runs that are turns of this lane, or soon will be."""
+        return [turn.claim.token for turn in list(self._turns.values())] + list(self._coming)
+
+    def forswear(self, token: Token) -> bool:
+        """Never start a turn for this token, if there is none yet; False if there is."""
+        self._forsworn.add(token)  # first: the lane looks here after it has noted a claim, so one sees the other
+        if token not in self.held():
+            return True
+        self._forsworn.discard(token)
+        return False
 
     def stop(self) -> None:
         """End the loop and the pools; threads in user code are left to themselves."""
@@ -138,8 +153,11 @@ class Lane:
 
     def accept(self, claims: Sequence[Claim]) -> None:
         """Start a turn for each claim; their slots are taken already."""
+        self._coming.update(claim.token for claim in claims)
         for claim in claims:
-            if self.draining:
+            if claim.token in self._forsworn:
+                self._pass_over(claim)
+            elif self.draining:
                 self._hand_back(claim)
             elif len(claim.journal) < claim.journal_len:
                 self._spawn(self._read_on(claim))
@@ -157,7 +175,16 @@ class Lane:
             return
         self._begin(claim, journal)
 
+    def _pass_over(self, claim: Claim) -> None:
+        """Start nothing for a token that died before it became a turn."""
+        self._coming.discard(claim.token)
+        self._forsworn.discard(claim.token)
+        self._free_slot()
+
     def _begin(self, claim: Claim, journal: Sequence[bytes]) -> None:
+        if claim.token in self._forsworn:
+            self._pass_over(claim)
+            return
         program = self._setup.programs[claim.workflow]
         try:
             turn = Turn(claim, program, [load_entry(raw) for raw in journal], self)
@@ -166,6 +193,7 @@ class Lane:
             self._hand_back(claim, error=dump_error(record))
             return
         self._turns[turn.run_id] = turn
+        self._coming.discard(claim.token)
         turn.begin()
 
     def _hand_back(self, claim: Claim, error: bytes | None = None) -> None:
@@ -173,6 +201,7 @@ class Lane:
         event = RunEvent.release if error is None else RunEvent.mismatch
         status = after(RunStatus.running, event)
         release = Release(token=claim.token, status=status, ready=error is None, error=error)
+        self._coming.discard(claim.token)
         self._spawn(self._release(release))
         self._free_slot()
 
@@ -184,7 +213,7 @@ class Lane:
     async def _release(self, release: Release) -> None:
         try:
             await self._store.release(release)
-        except StoreUnavailable as error:  # the lock lapses or a burial frees it
+        except StoreUnavailable as error:  # it is a stray from now on (see strays), or a burial frees it
             log.warning("cannot hand the run back: %s", error, extra={"run_id": release.token.run_id})
 
     # on the lane's thread: what turns need (Host, StepPlace)
@@ -273,6 +302,8 @@ class Lane:
             if turn is not None and turn.claim.token == token:
                 turn.suspend()
                 self.lost(turn, "lock lost")
+            elif token in self._coming:
+                self._forsworn.add(token)
 
     async def suspend_all(self, patience_s: float) -> int:
         """Stop every turn and hand the runs back; how many. Runs with a thread in user code come last.
