@@ -1,0 +1,52 @@
+"""What every test of faults starts from: a forge for the session, worlds for the test."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.faults.world import NewWorld, World
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def forge() -> Iterator[Path]:
+    """The socket of a running forge. Paths of sockets are short, so the directory is, too."""
+    with tempfile.TemporaryDirectory(prefix="pyf") as name:
+        path = Path(name, "forge")
+        command = [sys.executable, "-m", "tests.faults.forge", str(path)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"open\n"
+            yield path
+            assert process.stdin is not None
+            process.stdin.close()
+            assert process.wait(10) == 0
+
+
+@pytest.fixture
+def new_world(forge: Path) -> NewWorld:
+    @asynccontextmanager
+    async def made() -> AsyncIterator[World]:
+        with tempfile.TemporaryDirectory(prefix="pyw") as name:
+            world = World(Path(name), forge)
+            await world.open()
+            try:
+                yield world
+            finally:
+                await world.close()
+
+    return made
+
+
+@pytest.fixture
+async def world(new_world: NewWorld) -> AsyncIterator[World]:
+    async with new_world() as one:
+        yield one

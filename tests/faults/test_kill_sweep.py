@@ -1,0 +1,79 @@
+"""A worker is killed at every call to the store, in every phase of it; a new one takes over and nothing is amiss.
+
+Whatever the moment: the run finishes, its journal is the one of an undisturbed run, a step whose outcome was journaled
+before the kill has had its effect once, and any other at most twice. A verb is swept until a worker lives its whole
+life, drain included, without reaching the next call of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import count
+
+import pytest
+
+from tests.faults.plan import Point
+from tests.faults.undisturbed import Undisturbed, undisturbed
+from tests.faults.world import NewWorld, Process, World
+
+PHASES = ("before", "sent", "answered")
+# what a worker asks of its store from its start to the end of its drain
+VERBS = ("open", "claim", "commit", "holdings", "reclaim_lapsed", "beat", "ping", "purge", "retire", "close")
+# outcomes that come while a commit is under way go together with the next
+LEAST_COMMITS = {"ten": 10, "side by side": 2, "plain": 4, "lucky": 5}
+
+SWEEPS = [("ten", verb, phase) for verb in VERBS for phase in PHASES] + [
+    (workflow, verb, phase)
+    for workflow in LEAST_COMMITS
+    if workflow != "ten"
+    for verb in ("claim", "commit")
+    for phase in PHASES
+]
+
+
+async def over(world: World, run: str, worker: Process) -> int:
+    """Wait until the worker is dead; one that brings the run to its end is asked to drain."""
+    dead = asyncio.create_task(worker.ended())
+    done = asyncio.create_task(world.ended(run))
+    await asyncio.wait((dead, done), return_when=asyncio.FIRST_COMPLETED)
+    done.cancel()
+    if not dead.done():
+        return await worker.drain()
+    return await dead
+
+
+async def is_survived(world: World, workflow: str, kill: Point, expected: Undisturbed) -> bool:
+    """Kill a worker at this point, and let another one finish; False if the point was never reached."""
+    run = await world.submit(workflow)
+    if await over(world, run, await world.start(kill)) == 0:
+        return False
+    journaled = [entry["o"] for entry in await world.journal(run) if entry["k"] == "v"]
+    second = await world.start()
+    record = await world.ended(run)
+    assert await second.drain() == 0
+    marks = world.marks(run)
+    assert (record.status, record.result, await world.journal(run)) == expected.outcome
+    assert marks.keys() == expected.marks.keys()
+    assert all(marks[operation] == expected.marks[operation] for operation in journaled)
+    assert max((marks - expected.marks).values(), default=0) <= 1
+    assert world.problems() == []
+    return True
+
+
+@pytest.mark.parametrize(("workflow", "verb", "phase"), SWEEPS)
+async def test_a_kill_at_any_call_costs_nothing(new_world: NewWorld, workflow: str, verb: str, phase: str) -> None:
+    async with new_world() as world:
+        expected = await undisturbed(world, workflow)
+    for nth in count(1):
+        async with new_world() as world:
+            if not await is_survived(world, workflow, Point(verb=verb, nth=nth, phase=phase, deed="kill"), expected):
+                break
+    least = LEAST_COMMITS[workflow] if verb == "commit" else 1
+    assert nth > least, f"{verb} was reached only {nth - 1} times"
+
+
+async def test_every_verb_is_swept(world: World) -> None:
+    worker = await world.start(Point(verb="", nth=0, phase="before", deed="tell"))
+    await world.ended(await world.submit("ten"))
+    await worker.drain()
+    assert {event["verb"] for event in worker.events if event["event"] == "crossed"} == set(VERBS)

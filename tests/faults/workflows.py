@@ -1,0 +1,139 @@
+"""The workflows whose processes are killed: each step leaves its mark in a file, so that effects can be counted.
+
+A mark is one line, `run id:operation id`, written through to the disk before the step returns. A step that visits a
+gate tells the test that it runs, and goes on when the test says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from functools import partial
+from pathlib import Path
+
+from pyrula.workflows import Retry, SyncWorkflowContext, WorkflowContext, current_step, step, workflow
+
+
+def mark(effects: str) -> None:
+    """Leave the mark of the running step."""
+    fd = os.open(effects, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.write(fd, current_step().idempotency_key.encode() + b"\n")
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def is_first(effects: str) -> bool:
+    """Whether the running step has left no mark yet."""
+    return current_step().idempotency_key not in Path(effects).read_text().splitlines()
+
+
+@step
+async def leave_mark(effects: str, value: int) -> int:
+    mark(effects)
+    return value
+
+
+@step
+def leave_mark_in_thread(effects: str, value: int) -> int:
+    mark(effects)
+    return value
+
+
+@step(retry=Retry(attempts=5, initial_s=0.01, jitter=0))
+async def third_time_lucky(effects: str) -> int:
+    mark(effects)
+    if current_step().attempt < 3:
+        raise ValueError("not yet")
+    return current_step().attempt
+
+
+@workflow(name="ten")
+async def ten(ctx: WorkflowContext, effects: str) -> int:
+    total = 0
+    for value in range(10):
+        total += await ctx.step(leave_mark, effects, value)
+    return total
+
+
+@workflow(name="side by side")
+async def side_by_side(ctx: WorkflowContext, effects: str) -> list[int]:
+    return await ctx.gather(*(ctx.step(leave_mark, effects, value) for value in range(5)))
+
+
+@workflow(name="plain")
+def plain(ctx: SyncWorkflowContext, effects: str) -> int:
+    first = sum(ctx.step(leave_mark_in_thread, effects, value) for value in range(3))
+    return first + sum(ctx.gather(partial(leave_mark_in_thread, effects, 3)))
+
+
+@workflow(name="lucky")
+async def lucky(ctx: WorkflowContext, effects: str) -> int:
+    await ctx.step(leave_mark, effects, 0)
+    attempt = await ctx.step(third_time_lucky, effects)
+    return attempt + await ctx.step(leave_mark, effects, 1)
+
+
+# steps that visit a gate
+
+
+@step
+async def visit(gate: str) -> str:
+    """Tell the test that this step runs; return what it says."""
+    reader, writer = await asyncio.open_unix_connection(gate)
+    try:
+        writer.write(current_step().idempotency_key.encode() + b"\n")
+        return (await reader.readline()).decode().strip()
+    finally:
+        writer.close()
+
+
+@step
+def visit_in_thread(gate: str) -> str:
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(gate)
+        line.sendall(current_step().idempotency_key.encode() + b"\n")
+        return line.makefile().readline().strip()
+
+
+@workflow(name="gated")
+async def gated(ctx: WorkflowContext, effects: str, gate: str) -> str:
+    await ctx.step(leave_mark, effects, 0)
+    said = await ctx.step(visit, gate)
+    await ctx.step(leave_mark, effects, 1)
+    return said
+
+
+@workflow(name="plain gated")
+def plain_gated(ctx: SyncWorkflowContext, effects: str, gate: str) -> str:
+    ctx.step(leave_mark_in_thread, effects, 0)
+    said = ctx.step(visit_in_thread, gate)
+    ctx.step(leave_mark_in_thread, effects, 1)
+    return said
+
+
+@workflow(name="compensating")
+async def compensating(ctx: WorkflowContext, effects: str, gate: str) -> str:
+    try:
+        return await ctx.step(visit, gate)
+    except asyncio.CancelledError:
+        await ctx.step(leave_mark, effects, 0)
+        raise
+
+
+@step
+async def die_once(effects: str) -> int:
+    """Kill the process, unless this step has left its mark before."""
+    if is_first(effects):
+        mark(effects)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return 1
+
+
+@workflow(name="deadly")
+async def deadly(ctx: WorkflowContext, effects: str) -> int:
+    await ctx.step(leave_mark, effects, 0)
+    return await ctx.step(die_once, effects)
