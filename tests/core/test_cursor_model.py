@@ -12,13 +12,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pyrula_runtime.core.cursor import Answer, Asked, Cursor
 from pyrula_runtime.core.entries import AttemptFailed, Completed, Entry, Failed, Op, OpEntry, Requeued, Withdrawn
 from pyrula_runtime.core.errors import JournalMismatch
 from tests.core.journals import attempt, cancel, completed, deadline, failed, op, requeued, withdrawn
+from tests.core.patience import patient
 
 Act = tuple[str, Op]
 OUTCOMES = (Completed, Failed, Withdrawn)
@@ -161,8 +162,8 @@ def check(body: Body, kept: int, replay: Replay) -> None:
     replay.cursor.check_ended()
 
 
+@patient
 @given(body=bodies())
-@settings(deadline=None)
 def test_every_prefix_leads_back_to_where_the_run_was(body: Body) -> None:
     for kept in range(len(body.journal) + 1):
         replay = Replay(body.journal[:kept], body.stretches)
@@ -171,8 +172,8 @@ def test_every_prefix_leads_back_to_where_the_run_was(body: Body) -> None:
         assert replay.cursor.length == kept + len(replay.appended)
 
 
+@patient
 @given(body=bodies())
-@settings(deadline=None)
 def test_a_run_that_goes_on_from_any_prefix_ends_as_the_undisturbed_one(body: Body) -> None:
     for kept in range(len(body.journal) + 1):
         replay = Replay(body.journal[:kept], body.stretches)
@@ -186,8 +187,8 @@ def test_a_run_that_goes_on_from_any_prefix_ends_as_the_undisturbed_one(body: Bo
         assert replay.cursor.length == body.cursor.length == len(body.journal)
 
 
+@patient
 @given(body=bodies(), data=st.data())
-@settings(deadline=None)
 def test_a_requeued_journal_replays_like_the_prefix_that_still_counts(body: Body, data: st.DataObject) -> None:
     kept = data.draw(st.integers(0, len(body.journal)))
     first = data.draw(st.integers(kept, len(body.journal)))
@@ -198,8 +199,8 @@ def test_a_requeued_journal_replays_like_the_prefix_that_still_counts(body: Body
     check(body, kept, replay)
 
 
+@patient
 @given(body=bodies(), data=st.data())
-@settings(deadline=None)
 @pytest.mark.parametrize("kind", ["ask", "withdraw"])
 def test_code_that_no_longer_does_what_is_recorded_is_found_out_in_replay(
     kind: str, body: Body, data: st.DataObject

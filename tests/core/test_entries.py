@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from pyrula_runtime.core.entries import Entry, Requeued, in_force, requeue_from
 from tests.core.journals import attempt, cancel, completed, deadline, failed, op, requeued, withdrawn
+from tests.core.patience import patient
 
 A, B, C = completed("a#1"), completed("b#1"), completed("c#1")
 
@@ -51,6 +52,7 @@ marks = st.integers(0, 40)
 journals = st.lists(st.just(A) | st.builds(requeued, marks), max_size=40)
 
 
+@patient
 @given(journal=journals)
 def test_nothing_voided_ever_counts_again(journal: list[Entry]) -> None:
     voided: set[int] = set()
@@ -60,6 +62,7 @@ def test_nothing_voided_ever_counts_again(journal: list[Entry]) -> None:
         voided = set(range(length)) - set(counting)
 
 
+@patient
 @given(journal=journals)
 def test_what_counts_is_what_no_later_requeue_reaches(journal: list[Entry]) -> None:
     def counts(position: int) -> bool:
@@ -113,6 +116,7 @@ def test_a_second_requeue_looks_only_at_what_counts() -> None:
 entries = st.sampled_from([A, failed("b#1"), attempt("b#1", 1), withdrawn("c#1"), cancel(), deadline()])
 
 
+@patient
 @given(journal=st.lists(entries | st.builds(requeued, marks), max_size=40), failed_op=st.sampled_from(["b#1", None]))
 def test_what_is_left_after_a_requeue_is_the_beginning_of_what_counted(
     journal: list[Entry], failed_op: str | None

@@ -8,6 +8,7 @@ import pytest
 
 from pyrula_runtime.core import errors
 from pyrula_runtime.core.errors import (
+    AppImportError,
     ConfigurationError,
     ErrorRecord,
     IdempotencyConflict,
@@ -33,6 +34,7 @@ TREE = """
     RunNotFound UsageError
     IllegalTransition UsageError
     ConfigurationError PyrulaError
+    AppImportError ConfigurationError
     StoreRefused ConfigurationError
     StoreUnavailable PyrulaError
     StoreCorrupt StoreUnavailable
@@ -76,7 +78,7 @@ def test_a_record_reads_as_one_line(record: ErrorRecord, line: str) -> None:
 def test_records_do_not_share_their_details() -> None:
     one, other = (ErrorRecord(type="A", message="") for _ in range(2))
     one.detail["line"] = 7
-    assert other.detail == {}
+    assert (other.detail, other.traceback) == ({}, "")
 
 
 def test_an_idempotency_conflict_names_the_first_run() -> None:
@@ -97,6 +99,12 @@ def test_all_faults_of_a_configuration_are_told_and_kept() -> None:
     error = ConfigurationError(["one is wrong", "two is wrong"])
     assert (str(error), error.faults) == ("one is wrong; two is wrong", ("one is wrong", "two is wrong"))
     assert StoreRefused("a network file system").faults == ("a network file system",)
+
+
+def test_an_app_that_cannot_be_imported_is_named_with_its_error() -> None:
+    error = AppImportError("shop.app", ModuleNotFoundError("No module named 'stripe'"))
+    assert error.module == "shop.app"
+    assert error.faults == ("cannot import 'shop.app': ModuleNotFoundError: No module named 'stripe'",)
 
 
 def test_a_lost_lock_names_the_run() -> None:

@@ -9,11 +9,12 @@ from random import Random
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.ids import Branch, checked_run_id, derived_bytes, input_digest, run_id
+from tests.core.patience import patient
 
 CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 entropies = st.binary(min_size=10, max_size=10)
@@ -30,6 +31,7 @@ def decoded(value: str) -> int:
     return number
 
 
+@patient
 @given(now_ms=times_ms, entropy=entropies)
 def test_a_run_id_is_its_time_and_entropy_in_crockfords_base_32(now_ms: int, entropy: bytes) -> None:
     value = run_id(now_ms, entropy)
@@ -39,6 +41,7 @@ def test_a_run_id_is_its_time_and_entropy_in_crockfords_base_32(now_ms: int, ent
     assert checked_run_id(value) == value
 
 
+@patient
 @given(earlier=times_ms, later=times_ms, first=entropies, second=entropies)
 def test_run_ids_sort_by_time_whatever_their_entropy(earlier: int, later: int, first: bytes, second: bytes) -> None:
     ids = run_id(earlier, first), run_id(later, second)
@@ -65,6 +68,7 @@ def test_ids_that_are_refused_with_the_rule(value: str) -> None:
     )
 
 
+@patient
 @given(value=st.text(string.printable + "äß٣", max_size=130))
 def test_an_id_is_accepted_exactly_if_the_rule_says_so(value: str) -> None:
     plain = set(string.ascii_letters + string.digits)
@@ -89,6 +93,7 @@ def test_the_digest_tells_workflow_and_input_apart() -> None:
     assert same not in (input_digest("order", b"2"), input_digest("orders", b"1"), input_digest("order1", b""))
 
 
+@patient
 @given(runs=st.tuples(st.text("a:b", min_size=1), st.text("a:b", min_size=1)), ops=st.tuples(st.text("a:b"), st.text()))
 def test_derived_bytes_belong_to_one_operation_of_one_run(runs: tuple[str, str], ops: tuple[str, str]) -> None:
     pairs = [(run, op) for run in runs for op in ops]
@@ -98,7 +103,7 @@ def test_derived_bytes_belong_to_one_operation_of_one_run(runs: tuple[str, str],
 def test_derived_bytes_are_enough_for_a_uuid_and_stay_the_same() -> None:
     derived = derived_bytes("01J", "uuid4#1")
     assert len(derived) == 32
-    assert derived == derived_bytes("01J", "uuid4#1")
+    assert derived.hex() == "c319473b8f995c728ea488377d5e9cfb05ef895055b957d208bf9ba0f88647a5"
     assert derived != derived_bytes("01J", "uuid4#2")
     assert UUID(bytes=derived[:16], version=4).version == 4
 
@@ -163,15 +168,15 @@ def numbered(tree: list[Call], pick: Callable[[int], int]) -> dict[Place, str]:
     return ids
 
 
+@patient
 @given(tree=trees)
-@settings(deadline=None)
 def test_no_two_operations_of_a_tree_have_one_id(tree: list[Call]) -> None:
     ids = numbered(tree, lambda count: count - 1)
     assert len(set(ids.values())) == len(ids)
 
 
+@patient
 @given(tree=trees, random=st.randoms(use_true_random=False))
-@settings(deadline=None)
 def test_numbers_depend_only_on_the_calls_within_the_branch(tree: list[Call], random: Random) -> None:
     depth_first = numbered(tree, lambda count: count - 1)
     assert numbered(tree, random.randrange) == depth_first

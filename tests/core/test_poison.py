@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyrula_runtime.core.poison import Budget, charged, recent
+from tests.core.patience import patient
 
 HOUR_MS = 3_600_000
 NOW_MS = 1_700_000_000_000
@@ -28,7 +29,7 @@ def test_the_fourth_charge_within_the_window_quarantines() -> None:
 
 
 @pytest.mark.parametrize(("age_ms", "counts"), [(0, True), (HOUR_MS - 1, True), (HOUR_MS, False), (HOUR_MS + 1, False)])
-def test_a_charge_counts_until_the_window_has_passed(age_ms: int, counts: bool) -> None:
+def test_a_charge_counts_until_the_window_has_passed(age_ms: int, *, counts: bool) -> None:
     old = NOW_MS - age_ms
     assert recent((old,), NOW_MS, THREE) == ((old,) if counts else ())
     assert charged((old, old, old), NOW_MS, THREE) == (((old,) * 3 if counts else ()) + (NOW_MS,), counts)
@@ -47,6 +48,7 @@ def test_without_budget_the_first_charge_quarantines() -> None:
     assert charged((), NOW_MS, Budget(max_retries=0)) == ((NOW_MS,), True)
 
 
+@patient
 @given(
     steps_ms=st.lists(st.integers(0, 2_000), max_size=30),
     max_retries=st.integers(0, 5),
