@@ -1,0 +1,32 @@
+"""The stores that sit the examination. A new one is a line in `tests.store.sites.SITES`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from pyrula_runtime.stores.protocol import Store
+from tests.store.manual_clock import ManualClock
+from tests.store.sites import SITES, Site
+
+
+@pytest.fixture(params=SITES)
+async def site(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Site]:
+    """A fresh store of each kind, audited at the end of every test."""
+    site = SITES[request.param](tmp_path)
+    await site.open()
+    yield site
+    await site.close()
+    assert site.audit() == []
+
+
+@pytest.fixture
+async def store(site: Site) -> Store:
+    return await site.open()
+
+
+@pytest.fixture
+def clock(site: Site) -> ManualClock:
+    return site.clock
