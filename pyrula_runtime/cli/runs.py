@@ -86,7 +86,7 @@ def why(run_id: str, store_url: str | None) -> None:
         record = await store.read(run_id)
         if record is None:
             raise RunNotFound(run_id)
-        workers = [_facts_of_worker(worker) for worker in await store.workers()]
+        workers = [_facts_of_worker(worker, await _load(store, worker)) for worker in await store.workers()]
         return reason(_facts(record), workers, now_ms())
 
     click.echo(ask(store_url, work))
@@ -108,7 +108,12 @@ def _facts(record: RunRecord) -> RunFacts:
     )
 
 
-def _facts_of_worker(worker: WorkerRecord) -> WorkerFacts:
+async def _load(store: Store, worker: WorkerRecord) -> int:
+    """How many runs it holds now; what it reports itself is some seconds old."""
+    return len(await store.holdings(worker.incarnation))
+
+
+def _facts_of_worker(worker: WorkerRecord, running: int) -> WorkerFacts:
     return WorkerFacts(
         incarnation=worker.incarnation,
         worker_id=worker.worker_id,
@@ -116,7 +121,7 @@ def _facts_of_worker(worker: WorkerRecord) -> WorkerFacts:
         host=worker.host,
         serves=tuple((each.workflow, each.version) for each in worker.serves),
         capacity=worker.capacity,
-        running=worker.running,
+        running=running,
         draining=worker.draining,
         age_ms=worker.age_ms,
     )

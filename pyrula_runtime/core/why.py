@@ -1,8 +1,8 @@
 """Why a run does not go on, in one or two sentences: what it waits for, and what a person can do about it.
 
-The answer is drawn from what the store knows: the run, and what the workers told about themselves. Workers report every
-few seconds, so "full" and "draining" are as old as the last report; one that has been silent for three reports counts
-as gone, although its record is still there. Plain values in, words out: no store, no clock.
+The answer is drawn from what the store knows: the run, what workers hold, and what they told about themselves. They
+report every few seconds; one that has been silent for three reports counts as gone, although its record is still there.
+Plain values in, words out: no store, no clock.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerFacts:
-    """What a worker told about itself, `age_ms` ago. `serves` are pairs of workflow and version."""
+    """A worker as it told about itself `age_ms` ago, and the runs it holds. `serves`: pairs of workflow and version."""
 
     incarnation: str
     worker_id: str
@@ -57,7 +57,7 @@ class WorkerFacts:
 
     @property
     def is_full(self) -> bool:
-        """Whether it had no room at its last report."""
+        """Whether it has no room."""
         return self.running >= self.capacity
 
     def __str__(self) -> str:

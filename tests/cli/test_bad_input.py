@@ -29,11 +29,12 @@ def refusal(site: Site, code: int, *args: str, **environ: str) -> list[str]:
     [
         ("app:oder", "module 'app' has no 'oder'; did you mean order?"),
         ("ap:order", "there is no module 'ap'; did you mean app?"),
-        ("app:nothing", "app:nothing is no workflow but a int"),
+        ("app:nothing", "app:nothing is no workflow but of type int"),
         ("app:double", "app:double is no workflow"),
         ("json", "module 'json' registers no workflow"),
         ("app:", "'app:' names no workflow"),
         ("./app.py", "'./app.py' names no workflow"),
+        ("app.py", "write the module's name instead of its file, such as app"),
     ],
 )
 def test_a_target_that_leads_nowhere_is_explained(site: Site, target: str, words: str) -> None:

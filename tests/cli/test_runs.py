@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 
 import pytest
@@ -91,6 +92,17 @@ def test_a_running_run_is_explained_and_cancelled(site: Site) -> None:
     assert done.returncode == 1
     assert "was cancelled" in done.stderr
     assert worker.stop() == 0
+
+
+def test_a_run_that_waits_for_a_full_worker_is_explained(site: Site) -> None:
+    worker = site.serving("--worker-id", "w-1", "--max-concurrent-runs", "1")
+    site.answer("submit", "stuck")
+    worker.said("waits for ever")
+    second = site.answer("submit", "order")
+    assert "every worker that serves it is full (w-1 runs 1 of 1)" in site.answer("runs", "why", second)
+    worker.send(signal.SIGTERM)
+    worker.said("draining")
+    assert "is draining" in site.answer("runs", "why", second)
 
 
 def test_one_run_that_refuses_does_not_keep_the_others(site: Site) -> None:
