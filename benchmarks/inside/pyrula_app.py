@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+from benchmarks.inside import statements
 from benchmarks.tape import Pen
 from pyrula.workflows import WorkflowContext, step, workflow
 
 pen = Pen()
+statements.note_if_asked(pen)
 pen.note("imported")
 
 

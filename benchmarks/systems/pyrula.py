@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.bench import Home, Launch, module
+from benchmarks.inside import statements
 
 
 class Pyrula:
@@ -15,7 +16,7 @@ class Pyrula:
     count_done = "SELECT count(*) FROM run WHERE status = 'completed'"
 
     def __init__(self, *, counted: bool = False) -> None:
-        self._app = "benchmarks.inside.pyrula_counted" if counted else "benchmarks.inside.pyrula_app"
+        self._env = {statements.VARIABLE: "1"} if counted else {}
 
     def url(self, home: Home) -> str:
         """The store's URL."""
@@ -25,8 +26,8 @@ class Pyrula:
         home.ask(self.client(home, "fill", "noop", 0))
 
     def worker(self, home: Home, name: str = "1") -> Launch:
-        arguments = ["worker", "--workflow", self._app, "--store", self.url(home)]
-        return Launch(argv=[str(Path(sys.executable).with_name("pyrula")), *arguments])
+        arguments = ["worker", "--workflow", "benchmarks.inside.pyrula_app", "--store", self.url(home)]
+        return Launch(argv=[str(Path(sys.executable).with_name("pyrula")), *arguments], env=self._env)
 
     def client(self, home: Home, action: str, workflow: str, count: int, in_flight: int = 1) -> Launch:
         arguments = [self.url(home), action, workflow, str(count), str(in_flight)]
