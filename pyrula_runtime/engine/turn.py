@@ -108,8 +108,9 @@ class Turn:
 
     def begin(self) -> None:
         """Start the body and replay what is recorded."""
-        fresh = self.claim.journal_len == 0
-        if fresh and self.claim.cancel_requested:
+        # an empty journal would not do: a worker may have died in the first step, and what it did wants compensation
+        no_code_ran = self.claim.token.fence == 1
+        if no_code_ran and self.claim.cancel_requested:
             self._end(RunEvent.cancelled)
             self._flush()
             return

@@ -19,6 +19,7 @@ from pyrula_runtime.core.entries import (
     Withdrawn,
 )
 from pyrula_runtime.core.errors import ErrorRecord, StepFailed, StepTimeout, StoreUnavailable, TurnSuspended
+from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.engine.codec import dump_entry, load_error
 from pyrula_runtime.engine.turn import Turn
@@ -215,6 +216,23 @@ async def test_cancelling_enters_the_body_and_compensation_still_works() -> None
     await host.answer_all()
     assert host.status is RunStatus.cancelled
     assert [type(entry) for entry in host.entries] == [CancelRequested, Withdrawn, Completed]
+
+
+async def test_a_run_whose_worker_died_in_its_first_step_is_unwound_by_a_cancel() -> None:
+    async def compensates(ops: Ops) -> None:
+        try:
+            await ops.step("charge")
+        except asyncio.CancelledError:
+            await ops.step("refund")
+            raise
+
+    host = FakeHost()
+    host.turn(compensates, claim=claim_of(token=Token(run_id="r", fence=2, nonce="n"), cancel_requested=True))
+    await host.answer_all()
+    host.complete("refund#1")
+    await host.answer_all()
+    assert host.status is RunStatus.cancelled
+    assert "begin charge#1" not in host.log
 
 
 async def test_a_cancel_that_came_while_nobody_ran_the_run_is_taken_up_after_replay() -> None:
