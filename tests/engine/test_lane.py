@@ -221,6 +221,8 @@ async def test_suspending_waits_for_threads_before_the_run_is_handed_back(tmp_pa
         await at_work.claim()
         assert await asyncio.to_thread(reached.wait, LIMIT_S)
         work = asyncio.run_coroutine_threadsafe(at_work.lane.suspend_all(LIMIT_S), at_work.lane.loop)
+        # whatever the lane does after this, it has begun to suspend before
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asyncio.sleep(0), at_work.lane.loop))
         record = await at_work.store.read(run_id)
         assert record is not None
         assert record.status is RunStatus.running
