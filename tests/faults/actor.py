@@ -1,7 +1,7 @@
-"""What a forged process does: it is a worker, composed as `pyrula worker` composes it, with a seam under it.
+"""What a forged process does: it is a worker, composed as `pyrula worker` composes it, or a client; over a seam.
 
-The order says everything: store, runtime directory, options, faults. What the process has to tell goes as lines of JSON
-to the connection that the order came by; what it logs goes to a file of its own.
+The order says everything: role, store, runtime directory, options, faults. What the process has to tell goes as lines
+of JSON to the connection that the order came by; what it logs goes to a file of its own.
 """
 
 from __future__ import annotations
@@ -12,14 +12,17 @@ import logging
 import os
 import socket
 import threading
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
+from pyrula.workflows import WorkflowClient
 from pyrula_runtime.cli.endings import leave
 from pyrula_runtime.cli.signals import Signals
+from pyrula_runtime.http import serve_probes
 from pyrula_runtime.options import WorkerOptions
 from pyrula_runtime.stores.opening import open_store
-from pyrula_runtime.stores.protocol import Store
+from pyrula_runtime.stores.protocol import EVERY_WAKE, Listening, Store, Wake
 from pyrula_runtime.stores.seam import Seam
 from pyrula_runtime.stores.sqlite import store as _loaded_before_the_fork  # noqa: F401 - the door imports it only when asked
 from pyrula_runtime.worker import Worker, WorkerSetup
@@ -46,7 +49,7 @@ def play(order: Order, line: socket.socket) -> NoReturn:
         with mutex:
             line.sendall(json.dumps(event).encode() + b"\n")
 
-    leave(_serve(order, tell))
+    leave(_ROLES[order["role"]](order, tell))
 
 
 def store_of(order: Order, tell: Tell) -> Store:
@@ -54,7 +57,28 @@ def store_of(order: Order, tell: Tell) -> Store:
     points = [Point(**point) for point in order["faults"]]
     plan = Plan(points, tell, order.get("seed"), order.get("share", 0.0))
     store: Store = Seam(open_store(order["store"]), plan)
+    if order.get("deaf_to"):
+        store = deaf(store, frozenset(map(Wake, order["deaf_to"])))
     return recorded(store, Path(order["history"]), order["name"]) if order.get("history") else store
+
+
+class _Deaf:
+    """A store whose wakes of some kinds are lost, by every way that they come."""
+
+    def __init__(self, store: Store, kinds: frozenset[Wake]) -> None:
+        self._store = store
+        self._kinds = kinds
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def listen(self, on_wake: Callable[[Wake], None], kinds: frozenset[Wake] = EVERY_WAKE) -> Listening:
+        return self._store.listen(lambda wake: None if wake in self._kinds else on_wake(wake), kinds)
+
+
+def deaf(store: Store, kinds: frozenset[Wake]) -> Store:
+    """The store with these wakes lost."""
+    return cast(Store, _Deaf(store, kinds))
 
 
 def _serve(order: Order, tell: Tell) -> int:
@@ -76,6 +100,35 @@ def _serve(order: Order, tell: Tell) -> int:
 
     signals.drain_by(drain)
     tell({"event": "begun", "incarnation": worker.incarnation})
-    code = loop.run_until_complete(worker.run())
+    code = loop.run_until_complete(_serve_with_probes(worker, order, tell))
     signals.ignore()
     return code
+
+
+async def _serve_with_probes(worker: Worker, order: Order, tell: Tell) -> int:
+    if not order.get("probes"):
+        return await worker.run()
+    async with serve_probes(worker, "127.0.0.1", 0) as url:
+        tell({"event": "probes", "url": url})
+        return await worker.run()
+
+
+def _submit(order: Order, tell: Tell) -> int:
+    async def act(client: WorkflowClient) -> None:
+        handle = await client.submit(order["workflow"], order["input"], idempotency_key=order["key"])
+        tell({"event": "submitted", "run": handle.run_id})
+
+    return asyncio.run(_with_client(order, tell, act))
+
+
+def _cancel(order: Order, tell: Tell) -> int:
+    return asyncio.run(_with_client(order, tell, lambda client: client.cancel(order["run"])))
+
+
+async def _with_client(order: Order, tell: Tell, act: Callable[[WorkflowClient], Awaitable[None]]) -> int:
+    async with WorkflowClient(store_of(order, tell)) as client:
+        await act(client)
+    return 0
+
+
+_ROLES = {"worker": _serve, "submit": _submit, "cancel": _cancel}

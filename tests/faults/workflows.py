@@ -10,8 +10,10 @@ import asyncio
 import os
 import signal
 import socket
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pyrula.workflows import Retry, SyncWorkflowContext, WorkflowContext, current_step, step, workflow
 
@@ -99,10 +101,33 @@ def visit_in_thread(gate: str) -> str:
         return line.makefile().readline().strip()
 
 
+@step
+async def visit_stubbornly(gate: str) -> str:
+    """The same, and whoever cancels it is not heard: the step stays at the gate until it is let in."""
+    visiting = asyncio.create_task(visit.function(gate))
+    while not visiting.done():
+        try:
+            await asyncio.shield(visiting)
+        except asyncio.CancelledError:
+            continue
+    return visiting.result()
+
+
+@step
+async def visit_with_the_lane(gate: str) -> str:
+    """The same, and everything else on the lane stands still meanwhile."""
+    return visit_in_thread(gate)
+
+
+VISITS: dict[str, Callable[[str], Any]] = {
+    each.name: each for each in (visit, visit_in_thread, visit_stubbornly, visit_with_the_lane)
+}
+
+
 @workflow(name="gated")
-async def gated(ctx: WorkflowContext, effects: str, gate: str) -> str:
+async def gated(ctx: WorkflowContext, effects: str, gate: str, how: str = "visit") -> str:
     await ctx.step(leave_mark, effects, 0)
-    said = await ctx.step(visit, gate)
+    said: str = await ctx.step(VISITS[how], gate)
     await ctx.step(leave_mark, effects, 1)
     return said
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import orjson
 
+from pyrula.workflows import WorkflowClient
 from pyrula_runtime.core import ids
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.stores.opening import open_store
@@ -162,6 +163,7 @@ class World:
         self.url = f"sqlite:///{self.path}"
         self.effects = directory / "effects"
         self.store = open_store(self.url)
+        self.client = WorkflowClient(self.store)
         self._forge = forge
         self._processes: list[Process] = []
         self._gates: list[Gate] = []
@@ -191,10 +193,11 @@ class World:
     async def start(
         self, *faults: Point, options: Mapping[str, Any] | None = None, name: str = "", **order: Any
     ) -> Process:
-        """Start a worker with these faults; it has begun when this returns, but may not serve yet."""
+        """Start a process with these faults, a worker unless `role` says otherwise; it may not serve yet on return."""
         name = name or f"w{len(self._processes)}"
         told = {
             "name": name,
+            "role": "worker",
             "store": self.url,
             "runtime": str(self.directory / "run"),
             "log": str(self.directory / f"{name}.log"),
