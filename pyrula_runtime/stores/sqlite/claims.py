@@ -46,7 +46,9 @@ def claimable(db: apsw.Connection, request: ClaimRequest) -> bool:
 
 
 def claim(tx: Tx, request: ClaimRequest) -> tuple[Claim, ...]:
-    """Take the oldest claimable runs."""
+    """Take the oldest claimable runs; none while the disk is full."""
+    if tx.strained:
+        return ()
     return tuple(_take(tx, n, request) for n in _places(tx.db, request, request.limit))
 
 

@@ -33,6 +33,11 @@ def tune(db: apsw.Connection) -> None:
     db.pragma("temp_store", "memory")
 
 
+def beside(path: Path, suffix: str) -> Path:
+    """A companion of the store's file."""
+    return path.with_name(path.name + suffix)
+
+
 @dataclass(frozen=True, slots=True)
 class StoreFile:
     """The file that was opened, so that another one under its name is noticed: what we write to it nobody would see."""
@@ -46,6 +51,10 @@ class StoreFile:
         """The file that has this path now."""
         found = path.stat()
         return cls(path, found.st_dev, found.st_ino)
+
+    def beside(self, suffix: str) -> Path:
+        """A companion of the file."""
+        return beside(self.path, suffix)
 
     def check(self) -> None:
         """Raise StoreUnavailable unless the path still leads to this file."""

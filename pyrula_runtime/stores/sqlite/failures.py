@@ -27,7 +27,7 @@ def is_damage(error: BaseException) -> bool:
     return isinstance(error, apsw.CorruptError | apsw.NotADBError)
 
 
-def ours(error: BaseException, path: Path) -> PyrulaError:
+def ours(error: Exception, path: Path) -> PyrulaError:
     """A fresh error of ours for SQLite's; `error` becomes its cause."""
     if isinstance(error, PyrulaError):
         return type(error)(*error.args)

@@ -13,7 +13,8 @@ import apsw
 from pyrula_runtime.core.errors import StoreUnavailable, UsageError
 from pyrula_runtime.stores.clock import Clock
 from pyrula_runtime.stores.sqlite import connection, failures, file_system, hosts, schema, write_lock
-from pyrula_runtime.stores.sqlite.connection import StoreFile
+from pyrula_runtime.stores.sqlite.batches import Batches
+from pyrula_runtime.stores.sqlite.connection import StoreFile, beside
 from pyrula_runtime.stores.sqlite.reads import Reads
 from pyrula_runtime.stores.sqlite.settings import Settings
 from pyrula_runtime.stores.sqlite.wakes import Folder
@@ -41,18 +42,13 @@ class Opened:
                 f"store {self.path} was opened before this process was forked; open a store of its own in each process"
             )
 
-    def close(self) -> None:
-        """Finish what is queued, then let go of everything; blocks."""
-        ended = self.writer.stop()
+    def close(self, patience_s: float) -> None:
+        """Finish what is queued, then let go of all; blocks, but for a foreign holder of the lock only `patience_s`."""
+        ended = self.writer.stop(patience_s)
         self.reads.stop()
         self.folder.close()
         if ended:  # otherwise its thread still waits for the lock and may not lose it
             write_lock.give_up(self.lock)
-
-
-def beside(path: Path, suffix: str) -> Path:
-    """A companion of the store's file."""
-    return path.with_name(path.name + suffix)
 
 
 def open_file(path: Path, clock: Clock, settings: Settings) -> Opened:
@@ -73,7 +69,7 @@ def open_file(path: Path, clock: Clock, settings: Settings) -> Opened:
             raise failures.ours(error, path) from error
         undo.pop_all()
     folder = Folder(beside(path, ".d"))
-    writer, reads = Writer(file, clock, lock, folder.ring, settings), Reads(path, settings.read_s)
+    writer, reads = Writer(Batches(file, clock, settings), lock, folder.ring), Reads(path, settings.read_s)
     writer.start()
     reads.start()
     return Opened(path=path, pid=os.getpid(), lock=lock, writer=writer, reads=reads, folder=folder)

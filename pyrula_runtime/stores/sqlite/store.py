@@ -18,11 +18,11 @@ from pyrula_runtime.stores import protocol as p
 from pyrula_runtime.stores.clock import Clock
 from pyrula_runtime.stores.sqlite import claims, commits, journal, listing, messages, releases, submits, workers
 from pyrula_runtime.stores.sqlite.answers import Call
+from pyrula_runtime.stores.sqlite.batches import Write
 from pyrula_runtime.stores.sqlite.opened import Opened, open_file
 from pyrula_runtime.stores.sqlite.settings import Settings
 from pyrula_runtime.stores.sqlite.transaction import Tx
 from pyrula_runtime.stores.sqlite.wakes import Listener
-from pyrula_runtime.stores.sqlite.writer import Write
 
 Answer = TypeVar("Answer")
 
@@ -64,7 +64,7 @@ class SqliteStore:
         with self._mutex:
             opened, self._opened = self._opened, None
             if opened is not None:
-                opened.close()
+                opened.close(self._settings.ping_s)
 
     def _here(self) -> Opened:
         opened = self._opened
@@ -85,8 +85,7 @@ class SqliteStore:
 
     def _locks_live(self, lock_ttl_ms: int) -> None:
         """The shortest lock in use decides how often the store gives a sign of life."""
-        writer = self._here().writer
-        writer.beat_every_ms = min(writer.beat_every_ms, max(lock_ttl_ms // 3, 1))
+        self._here().writer.locks_live(lock_ttl_ms)
 
     def submit(self, run: p.NewRun) -> asyncio.Future[p.Submitted]:
         return self._write(partial(submits.submit, run=run))
@@ -149,7 +148,7 @@ class SqliteStore:
 
     async def ping(self) -> None:
         lock = self._here().lock
-        answer = self._write(lambda tx: None, is_alive=False)
+        answer = self._write(_prove, is_alive=False)
         await asyncio.wait([answer], timeout=max(self._settings.ping_s - lock.waited_s(), 0.0))
         if not answer.done():
             answer.cancel()
@@ -160,3 +159,9 @@ class SqliteStore:
         return Listener(
             self._here().folder, kinds, on_wake, lambda: self._read(lambda db: int(db.pragma("data_version")))
         )
+
+
+def _prove(tx: Tx) -> None:
+    """Ping's work: the lock is proof enough, but while the disk is full the store is not fit for work."""
+    if tx.strained:
+        raise StoreUnavailable("the disk is full: nothing new is begun until some space is free")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pyrula_runtime.core.errors import StoreUnavailable
 from pyrula_runtime.stores.protocol import NewRun, Submission, Submitted, Wake
 from pyrula_runtime.stores.sqlite.queries import named
 from pyrula_runtime.stores.sqlite.transaction import Tx
@@ -18,6 +19,8 @@ def submit(tx: Tx, run: NewRun) -> Submitted:
     if not created:
         ((digest,),) = tx.rows(SQL["digest"], run.run_id)
         return _already(run.run_id, digest, run)
+    if tx.strained:
+        raise StoreUnavailable("the disk is full: no new runs until some space is free, pyrula goes on by itself")
     tx.rows(SQL["input"], created[0][0], run.input)
     if run.idempotency_key is not None:
         expires_ms = tx.wall_ms + run.idempotency_ttl_ms

@@ -20,6 +20,7 @@ class Tx:
     db: apsw.Connection
     wall_ms: int
     mono_ms: int
+    strained: bool = False  # the disk is full but for what the ballast left: finish, begin nothing
     wakes: set[Wake] = field(default_factory=set)
 
     def rows(self, statement: str, *values: Value) -> list[tuple[Any, ...]]:

@@ -61,8 +61,8 @@ class Folder:
     def _list(self) -> list[str]:
         try:
             changed_ns = os.stat(self.path).st_mtime_ns
-        except FileNotFoundError:
-            return []
+        except OSError:
+            return []  # nobody has listened yet, or it is not for us to see
         if self._listed != (changed_ns, True):
             self._listed = (changed_ns, time.time_ns() - changed_ns > _TICK_NS)
             self._names = os.listdir(self.path)
