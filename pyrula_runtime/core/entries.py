@@ -99,11 +99,17 @@ Entry = ReplayedEntry | Requeued
 
 
 def in_force(journal: Sequence[Entry]) -> list[tuple[int, ReplayedEntry]]:
-    """The entries that still count, each with its position: what later `Requeued` entries voided is left out."""
+    """The entries that still count, each with its position.
+
+    A `Requeued` voids what it says, and with it the failed attempts of operations that have no outcome before that:
+    they are tried anew, with their whole number of attempts.
+    """
     kept: list[tuple[int, ReplayedEntry]] = []
     for position, entry in enumerate(journal):
         if isinstance(entry, Requeued):
             kept = [pair for pair in kept if pair[0] < entry.void_from]
+            settled = {each.op.op_id for _, each in kept if isinstance(each, Completed | Failed | Withdrawn)}
+            kept = [pair for pair in kept if not isinstance(pair[1], AttemptFailed) or pair[1].op.op_id in settled]
         else:
             kept.append((position, entry))
     return kept
@@ -112,8 +118,7 @@ def in_force(journal: Sequence[Entry]) -> list[tuple[int, ReplayedEntry]]:
 def requeue_from(journal: Sequence[Entry], failed_op: str | None) -> int:
     """Where a requeued run goes on: at the operation whose failure ended it, or at the journal's end.
 
-    Everything recorded from that operation's first entry on is done again, because it was recorded in the light of
-    the failure. A run that a cancel or deadline unwound goes on from there. Withdrawals at the journal's end are done
+    Everything recorded from that failure on is done again, because it was recorded in the light of it. A run that a cancel or deadline unwound goes on from there. Withdrawals at the journal's end are done
     again as well: a body that breaks cancels what it was waiting for, and its mended code will not. Only entries in
     force are looked at.
     """
@@ -121,7 +126,7 @@ def requeue_from(journal: Sequence[Entry], failed_op: str | None) -> int:
     for position, entry in counting:
         if isinstance(entry, CancelRequested | DeadlinePassed):
             return position
-        if isinstance(entry, Failed | AttemptFailed) and entry.op.op_id == failed_op:
+        if isinstance(entry, Failed) and entry.op.op_id == failed_op:
             return position
     end = len(journal)
     for position, entry in reversed(counting):

@@ -55,8 +55,8 @@ def requeue(run: Standing, journal: Sequence[Entry], failed_op: object, now_ms: 
         raise IllegalTransition(
             f"run {run.run_id} is {run.status}; only a run that failed, was quarantined or is paused can be requeued"
         )
-    failed = run.status is RunStatus.failed
-    void_from = requeue_from(journal, failed_op if isinstance(failed_op, str) else None) if failed else len(journal)
+    ended_by = failed_op if run.status is RunStatus.failed and isinstance(failed_op, str) else None
+    void_from = requeue_from(journal, ended_by)
     return Change(
         status=after(run.status, RunEvent.requeue),
         cancel_requested=False,

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyrula_runtime.core.entries import Entry, Requeued, in_force, requeue_from
+from pyrula_runtime.core.entries import (
+    AttemptFailed,
+    Completed,
+    Entry,
+    Failed,
+    Requeued,
+    Withdrawn,
+    in_force,
+    requeue_from,
+)
 from tests.core.journals import attempt, cancel, completed, deadline, failed, op, requeued, withdrawn
 from tests.core.patience import patient
 
@@ -75,9 +84,10 @@ def test_what_counts_is_what_no_later_requeue_reaches(journal: list[Entry]) -> N
 # where a requeued run goes on
 
 
-def test_a_run_goes_on_at_the_first_entry_of_the_step_that_ended_it() -> None:
+def test_a_run_goes_on_at_the_failure_that_ended_it_and_the_step_is_tried_anew() -> None:
     journal: list[Entry] = [A, attempt("b#1", 1), C, attempt("b#1", 2), failed("b#1"), completed("undo#1")]
-    assert requeue_from(journal, "b#1") == 1
+    assert requeue_from(journal, "b#1") == 4
+    assert in_force([*journal, requeued(4)]) == [(0, A), (2, C)]
     assert requeue_from([A, failed("b#1"), failed("c#1")], "c#1") == 2
 
 
@@ -108,7 +118,7 @@ def test_a_second_requeue_looks_only_at_what_counts() -> None:
     first: list[Entry] = [A, failed("b#1"), cancel(), requeued(1)]
     assert requeue_from(first, "b#1") == 4
     again: list[Entry] = [*first, attempt("b#1", 1), failed("b#1")]
-    assert requeue_from(again, "b#1") == 4
+    assert requeue_from(again, "b#1") == 5
     assert requeue_from([*first, B, withdrawn("c#1")], None) == 5
     assert requeue_from([A, withdrawn("b#1"), requeued(2)], None) == 1
 
@@ -123,6 +133,10 @@ def test_what_is_left_after_a_requeue_is_the_beginning_of_what_counted(
 ) -> None:
     start = requeue_from(journal, failed_op)
     before, left = in_force(journal), in_force([*journal, requeued(start)])
-    assert left == before[: len(left)]
+    settled = {
+        entry.op.op_id for at, entry in before if at < start and isinstance(entry, Completed | Failed | Withdrawn)
+    }
+    kept = [(at, entry) for at, entry in before if not isinstance(entry, AttemptFailed) or entry.op.op_id in settled]
+    assert left == kept[: len(left)]
     assert not any(entry in (cancel(), deadline()) for _, entry in left)
     assert not left or left[-1][1] != withdrawn("c#1") or len(left) < len(before)
