@@ -118,9 +118,9 @@ def in_force(journal: Sequence[Entry]) -> list[tuple[int, ReplayedEntry]]:
 def requeue_from(journal: Sequence[Entry], failed_op: str | None) -> int:
     """Where a requeued run goes on: at the operation whose failure ended it, or at the journal's end.
 
-    Everything recorded from that failure on is done again, because it was recorded in the light of it. A run that a cancel or deadline unwound goes on from there. Withdrawals at the journal's end are done
-    again as well: a body that breaks cancels what it was waiting for, and its mended code will not. Only entries in
-    force are looked at.
+    Everything recorded from that failure on is done again, because it was recorded in the light of it. A run that a
+    cancel or deadline unwound goes on from there. Withdrawals at the journal's end are done again as well: a body that
+    breaks cancels what it was waiting for, and its mended code will not. Only entries in force are looked at.
     """
     counting = in_force(journal)
     for position, entry in counting:
