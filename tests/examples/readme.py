@@ -1,0 +1,113 @@
+"""The parts of README that are made from the source, so that each thing is said in one place.
+
+`python -m tests.examples.readme` writes them anew between their marks; a test compares.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyrula_runtime.core.status import diagram
+from pyrula_runtime.options import OPTIONS, Option
+from pyrula_runtime.settings import SETTINGS
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+RESULTS = ROOT / "benchmarks" / "results.json"
+
+# understood, but without effect in this version
+LATER = frozenset(
+    [
+        "schedule_poll_interval_s",
+        "replace_after",
+        "evacuate_after",
+        "shard_count",
+        "shard_lease_ttl",
+        "shard_lease_interval",
+        "idempotency_ttl",
+        "live_ttl_after_archive",
+        "poison.max_retries",
+        "poison.retry_ttl_s",
+        "valkey_namespace",
+        "postgres_dsn",
+        "runtime_name",
+        "cloud_api_key",
+        "cloud_drain_deadline_s",
+    ]
+)
+_SECTION = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def renewed(text: str) -> str:
+    """The text with every generated part as it has to be."""
+    return _SECTION.sub(lambda found: f"{found[1]}\n{_MADE[found[2]]()}\n\n{found[3]}", text)
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _options(table: Sequence[Option]) -> str:
+    return _table(["option", "flag and variable", "default", "meaning"], map(_option, table))
+
+
+def _option(option: Option) -> list[str]:
+    mark = " †" if option.name in LATER else ""
+    spelled = "<br>".join(f"`{spelling}`" for spelling in (option.flag, option.env) if spelling)
+    default = "unset" if option.default is None else f"{_number(option.default)} {option.unit}".rstrip()
+    return [f"`{option.name}`{mark}", spelled, default, option.help]
+
+
+def _number(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _performance() -> str:
+    if not RESULTS.exists():
+        return "`make bench` measures on your machine."
+    measurements: dict[str, Any] = json.loads(RESULTS.read_text())
+    return "\n\n".join(_measurement(name, told) for name, told in measurements.items())
+
+
+def _measurement(name: str, told: dict[str, Any]) -> str:
+    figures = told["figures"].values()
+    systems = list(dict.fromkeys(system for figure in figures for system in figure["systems"]))
+    rows = [
+        [f"{figure['title']}, {figure['unit']}", *(_cell(figure["systems"].get(system)) for system in systems)]
+        for figure in figures
+    ]
+    machine = ", ".join(f"{key} {value}" for key, value in told["machine"].items())
+    return f"**{name}** (median, least–greatest; {machine})\n\n{_table(['', *systems], rows)}"
+
+
+def _cell(series: dict[str, Any] | None) -> str:
+    if series is None:
+        return "–"
+    median, least, greatest = (_figure(series[key]) for key in ("median", "least", "greatest"))
+    return median if series["count"] == 1 else f"{median} ({least}–{greatest})"
+
+
+def _figure(value: float | None) -> str:
+    return "none" if value is None else f"{value:,.4g}" if value < 1000 else f"{value:,.0f}"
+
+
+def _fenced(language: str, text: str) -> str:
+    return f"```{language}\n{text.rstrip()}\n```"
+
+
+_MADE: dict[str, Callable[[], str]] = {
+    "diagram": lambda: _fenced("mermaid", diagram()),
+    "options": lambda: _options(OPTIONS),
+    "settings": lambda: _options(SETTINGS),
+    "unit": lambda: _fenced("ini", (ROOT / "examples" / "deploy" / "pyrula-worker.service").read_text()),
+    "performance": _performance,
+}
+
+
+if __name__ == "__main__":
+    README.write_text(renewed(README.read_text()))

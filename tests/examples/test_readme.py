@@ -1,0 +1,162 @@
+"""README tells the truth: its generated parts are current, its code runs as printed, its paths and commands exist."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import pytest
+
+from pyrula_runtime.cli.commands import pyrula
+from pyrula_runtime.options import OPTIONS, WorkerOptions
+from pyrula_runtime.settings import SETTINGS
+from tests.examples.readme import LATER, README, ROOT, renewed
+
+TEXT = README.read_text()
+BLOCKS: dict[str, str] = dict(re.findall(r"```python\n# (\w+\.py)\n(.*?)```", TEXT, re.DOTALL))
+COMMAND = str(Path(sys.executable).with_name("pyrula"))
+_LIMIT_S = 60
+
+
+def ran(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYRULA_", "XDG_"))}
+    environ["XDG_STATE_HOME"] = str(folder / "state")
+    return subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=_LIMIT_S)
+
+
+@contextmanager
+def worker(folder: Path, *modules: str) -> Iterator[None]:
+    """A worker that serves these modules of the folder, drained at the end."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYRULA_", "XDG_"))}
+    environ["XDG_STATE_HOME"] = str(folder / "state")
+    targets = [word for module in modules for word in ("--workflow", module)]
+    with subprocess.Popen(
+        [COMMAND, "worker", *targets], cwd=folder, env=environ, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stderr is not None
+            line = next((line for line in process.stderr if "serves" in line or "pyrula:" in line), "")
+            assert "serves" in line
+            yield
+        finally:
+            process.terminate()
+            process.communicate(timeout=_LIMIT_S)
+    assert process.returncode == 0
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, code in BLOCKS.items():
+        (tmp_path / name).write_text(code)
+    return tmp_path
+
+
+def test_generated_parts_are_current() -> None:
+    assert renewed(TEXT) == TEXT, "write them anew: python -m tests.examples.readme"
+
+
+def test_every_python_block_is_a_file_that_is_tried_here() -> None:
+    assert TEXT.count("```python") == len(BLOCKS)
+    assert BLOCKS.keys() == {"app.py", "submit.py", "submit_by_name.py", "trip.py"}
+
+
+def test_the_first_workflow_runs_as_printed(folder: Path) -> None:
+    (line,) = re.findall(r"^pyrula submit process_order '(.*)' --wait$", TEXT, re.MULTILINE)
+    with worker(folder, "app"):
+        by_hand = ran(folder, COMMAND, "submit", "process_order", line, "--wait")
+        by_function = ran(folder, sys.executable, "submit.py")
+        by_name = ran(folder, sys.executable, "submit_by_name.py")
+    assert f"It prints `{by_hand.stdout.strip()}`" in TEXT
+    assert by_function.stdout == "Grace gets 2 lamp\n"
+    assert by_name.stdout.endswith(" Ken gets 1 scarf completed\n")
+    assert by_name.stderr == ""
+
+
+def test_the_trip_is_undone(folder: Path) -> None:
+    with worker(folder, "trip"):
+        booked = ran(folder, COMMAND, "submit", "book_trip", '{"traveller": "Ada"}', "--wait")
+        run_id = booked.stderr.split()[1]
+        shown = ran(folder, COMMAND, "runs", "show", run_id)
+    assert booked.returncode == 1
+    assert "ConnectionError: the hotel does not answer" in booked.stderr
+    assert re.search(r"cancel_flight#1 +null", shown.stdout)
+
+
+def test_paths_exist() -> None:
+    links = {link for link in re.findall(r"\]\(([^)#][^)]*)\)", TEXT) if "://" not in link}
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_links_within_lead_somewhere() -> None:
+    titles = re.findall(r"^#+ (.*)$", TEXT, re.MULTILINE)
+    anchors = {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}
+    assert set(re.findall(r"\]\(#([^)]*)\)", TEXT)) <= anchors
+
+
+def test_commands_exist() -> None:
+    lines = re.findall(r"^(?:sudo .* )?pyrula ([a-z].*)$", TEXT, re.MULTILINE)
+    lines += re.findall(r"`pyrula ([a-z][^`]*)`", TEXT)
+    assert len(lines) > 10
+    for line in lines:
+        words = line.partition("#")[0].split()
+        command: click.Command | None = pyrula
+        while isinstance(command, click.Group) and words:
+            command = command.get_command(click.Context(command), words.pop(0).rstrip(","))
+        assert command is not None, line
+        flags = {flag for parameter in command.params for flag in parameter.opts}
+        assert {word.partition("=")[0] for word in words if word.startswith("--")} <= flags, line
+
+
+def test_what_does_nothing_yet_is_marked() -> None:
+    names = {each.name for each in (*OPTIONS, *SETTINGS)}
+    assert names >= LATER
+    sources = [path.read_text() for path in (ROOT / "pyrula_runtime").rglob("*.py") if path.name != "options.py"]
+    fields = {each.name: each.field for each in OPTIONS if not each.name.startswith("poison.")}
+    assert set(fields.values()) <= set(WorkerOptions.__dataclass_fields__)
+    unused = {
+        name
+        for name, field in fields.items()
+        if not any(re.search(rf"options\.{field}\b", source) for source in sources)
+    }
+    assert unused == {name for name in LATER if name in fields}
+
+
+def test_recipes_give_a_drain_its_time() -> None:
+    options = WorkerOptions()
+    drain_s = options.shutdown_grace + 3 * options.cancel_timeout
+    told = {
+        "docker-compose.single-host.yml": r"stop_grace_period: (\d+)s",
+        "kubernetes/worker.yaml": r"terminationGracePeriodSeconds: (\d+)",
+        "pyrula-worker.service": r"TimeoutStopSec=(\d+)",
+    }
+    for name, pattern in told.items():
+        (seconds,) = re.findall(pattern, (ROOT / "examples" / "deploy" / name).read_text())
+        assert int(seconds) >= drain_s + 10, name
+
+
+def test_the_lambda_handler_starts_a_run_once(tmp_path: Path) -> None:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PYRULA_")}
+    told = subprocess.run(
+        [sys.executable, ROOT / "examples" / "lambda_handler.py"],
+        env=environ | {"TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=_LIMIT_S,
+    )
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.endswith(", once\n")
+
+
+def test_the_deployed_workflow_runs(tmp_path: Path) -> None:
+    source = ROOT / "examples" / "deploy" / "workflow-worker" / "app.py"
+    (tmp_path / "app.py").write_text(source.read_text())
+    with worker(tmp_path, "app:process_document"):
+        told = ran(tmp_path, COMMAND, "submit", "process_document", '{"document_id": "doc_9"}', "--wait")
+    assert told.stdout == "4\n"
