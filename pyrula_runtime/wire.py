@@ -1,0 +1,246 @@
+"""What the supervisor and its processes say to each other: one frozen message a packet, JSON, bounded in size.
+
+The runtime owns this vocabulary, since the speaker does and a worker must run alone. A pair of `SOCK_SEQPACKET` sockets
+keeps packets whole, so there is no framing; a packet that does not parse is a `WireError` and ends nobody but its
+sender's credibility. Texts (stacks, tracebacks) are cut before they are sent, so that every message fits `MAX_PACKET`.
+Fields may be added, never renamed; unknown fields are ignored, so that two generations understand each other during a
+reload.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import orjson
+
+from pyrula_runtime.core.errors import PyrulaError
+
+MAX_PACKET = 60_000
+MAX_TEXT = 20_000
+
+
+class WireError(PyrulaError):
+    """A packet that is no message of ours."""
+
+
+class Role(StrEnum):
+    """What a process is there for."""
+
+    worker = "worker"
+    surge = "surge"  # replaces a stuck worker's capacity for a while
+    cell = "cell"  # runs one suspect, alone
+    clerk = "clerk"  # store duties, no user code
+    template = "template"  # imports the app once and forks the others
+
+
+# from the supervisor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """The first packet to a new process: what it is and how it is to work. `options` are WorkerOptions by key."""
+
+    role: Role
+    incarnation: str
+    slot: int
+    generation: int
+    supervisor_pid: int
+    workflows: tuple[str, ...] = ()
+    store_url: str = ""
+    worker_id: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+    log_format: str = "text"
+    log_level: str = "INFO"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fork:
+    """To the template: fork a child for this start; its socket comes with the packet (SCM_RIGHTS)."""
+
+    start: Start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """Stop claiming, finish within the options' grace, hand back the rest, exit 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dump:
+    """Send the lane's stack now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bury:
+    """To the clerk: this incarnation is dead; free all that it holds. Told again until `Buried` comes."""
+
+    incarnation: str
+
+
+# from its processes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hello:
+    """The process lives and has read its start."""
+
+    incarnation: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """It serves; for a template: it can fork (`note` says what is special, such as native threads)."""
+
+    incarnation: str
+    serves: tuple[str, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CannotStart:
+    """It will exit now and would do so again: wrong configuration, an app that fails to import, a refused store.
+
+    `unsafe_template` says that only forking is out of the question (threads, sockets, children, a running loop).
+    """
+
+    incarnation: str
+    reason: str
+    traceback: str = ""
+    exit_code: int = 78
+    unsafe_template: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forked:
+    """From the template: the child of this incarnation has this pid."""
+
+    incarnation: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """How a worker is doing, sent about once a second."""
+
+    incarnation: str
+    turns_running: int
+    turns_done: int
+    capacity: int
+    lane_lag_ms: float
+    draining: bool
+    store_ok: bool
+    store_fault: str = ""
+    loop_failed: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocked:
+    """The lane makes no progress; sent again when more is known. `run_id` is empty for code of no run."""
+
+    incarnation: str
+    run_id: str
+    workflow: str
+    step: str
+    for_s: float
+    line: str
+    stack: str
+    gil_held: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unblocked:
+    """The lane goes on."""
+
+    incarnation: str
+    after_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stack:
+    """Answer to `Dump`."""
+
+    incarnation: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buried:
+    """From the clerk: nothing is held by this incarnation any more (after the second look too)."""
+
+    incarnation: str
+    run_ids: tuple[str, ...]
+    final: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """From the clerk: the store's health and its queue, about every two seconds."""
+
+    incarnation: str
+    store_ok: bool
+    store_url: str
+    store_fault: str = ""
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+Message = (
+    Start
+    | Fork
+    | Drain
+    | Dump
+    | Bury
+    | Hello
+    | Ready
+    | CannotStart
+    | Forked
+    | Report
+    | Blocked
+    | Unblocked
+    | Stack
+    | Buried
+    | Queue
+)
+
+_KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in Message.__args__}
+
+
+def encode(message: Message) -> bytes:
+    """A message as one packet. Raises WireError if it would not fit: texts are cut by `cut` before."""
+    packet = orjson.dumps({"is": type(message).__name__, **dataclasses.asdict(message)})
+    if len(packet) > MAX_PACKET:
+        raise WireError(f"a {type(message).__name__} of {len(packet):,} bytes does not fit a packet of {MAX_PACKET:,}")
+    return packet
+
+
+def decode(packet: bytes) -> Message:
+    """The message of a packet. Raises WireError."""
+    try:
+        tree = orjson.loads(packet)
+        return _value(_KINDS[tree.pop("is")], tree)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise WireError(f"a packet of {len(packet)} bytes is no message: {error!r}") from error
+
+
+def _value(kind: type[Any], tree: dict[str, Any]) -> Any:
+    values = {}
+    for each in dataclasses.fields(kind):
+        if each.name not in tree:
+            continue
+        value = tree[each.name]
+        if each.name == "start":
+            value = _value(Start, value)
+        elif each.name == "role":
+            value = Role(value)
+        elif isinstance(value, list):
+            value = tuple(value)
+        values[each.name] = value
+    return kind(**values)
+
+
+def cut(text: str) -> str:
+    """A text that fits a packet: its end, where stacks and tracebacks say what matters."""
+    return text if len(text) <= MAX_TEXT // 4 else "…" + text[-MAX_TEXT // 4 :]
