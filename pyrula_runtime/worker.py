@@ -4,7 +4,8 @@ It composes the engine's parts and owns their order. Start: store, black box, pr
 (before the first claim, so that their runs are claimable at once), then lane, watchdog and rounds. Stop, as published
 for operators: not ready, claim no more, let turns finish within `shutdown_grace`, suspend the rest and hand them back,
 leave threads that hang, free whatever is still held, forget this worker, close the store. Every stage has its own
-limit, so the sum does: `shutdown_grace` + 3 × `cancel_timeout`.
+limit, so the whole has one: `shutdown_grace`, then two `cancel_timeout`s for turns and their threads, then one for the
+last calls to the store.
 
 The process ends with 0 after a drain and with 1 if a background loop died: an orchestrator starts it again.
 """
@@ -131,9 +132,9 @@ class Worker:
         names = ", ".join(sorted(program.name for program in self._setup.programs))
         log.info("worker %s serves %s from %s", self.worker_id, names, self._store.url)
         await self._stop.wait()
-        await self._drain(box)
+        left_nothing = await self._drain(box)
         watchdog.stop()
-        box.close(clean=not self.health.failed_loop)
+        box.close(clean=left_nothing and not self.health.failed_loop)
         return 1 if self.health.failed_loop else 0
 
     # the rounds
@@ -193,7 +194,8 @@ class Worker:
 
     # the drain
 
-    async def _drain(self, box: BlackBox) -> None:
+    async def _drain(self, box: BlackBox) -> bool:
+        """Stop in bounded time; whether the store knows that nothing is held here any more."""
         options = self._options
         self.health.draining = True
         self._lane.draining = True
@@ -205,15 +207,23 @@ class Worker:
         if suspended:
             log.warning("%d runs did not finish and were handed back for other workers", suspended)
         self._listening.close()
-        await self._rounds.stop(options.cancel_timeout)
+        await self._rounds.stop(options.cancel_timeout / 2)
         self._lane.stop()
+        return await self._take_leave(options.cancel_timeout / 2)
+
+    async def _take_leave(self, patience_s: float) -> bool:
+        """Free what is still held and close the store; what fails here is left, with the black box, to a burial."""
         try:
-            async with asyncio.timeout(options.cancel_timeout):
-                await free_all(self._store, self.incarnation)
+            async with asyncio.timeout(patience_s):
                 await self._store.retire(self.incarnation)
+                # after that write no claim of ours is on its way any more, so this finds everything
+                await free_all(self._store, self.incarnation)
                 await self._store.close()
         except (StoreUnavailable, TimeoutError) as error:
-            log.warning("the store did not take the last word, burial will: %s", error)
+            reason = str(error) or f"no answer within {patience_s:g} s"
+            log.warning("the store did not take the last word, another worker's burial will see to it: %s", reason)
+            return False
+        return True
 
     async def _turns_finish(self, grace_s: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -226,14 +236,14 @@ class Worker:
     async def _suspend_rest(self, cancel_timeout_s: float) -> int:
         """Suspend what still runs. A lane that user code blocks cannot; its runs are freed by the caller all the same.
 
-        Threads in user code get two `cancel_timeout`s, the lane itself one more to come round.
+        Threads in user code get one `cancel_timeout`, the lane itself one more to come round.
         """
         held = len(self._lane.held())
         if not held:
             return 0
-        work = asyncio.run_coroutine_threadsafe(self._lane.suspend_all(2 * cancel_timeout_s), self._lane.loop)
+        work = asyncio.run_coroutine_threadsafe(self._lane.suspend_all(cancel_timeout_s), self._lane.loop)
         try:
-            async with asyncio.timeout(3 * cancel_timeout_s):
+            async with asyncio.timeout(2 * cancel_timeout_s):
                 return await asyncio.wrap_future(work)
         except TimeoutError:
             log.error("the lane is blocked by user code and was abandoned")
