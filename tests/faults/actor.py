@@ -10,11 +10,14 @@ import asyncio
 import json
 import logging
 import os
+import signal
 import socket
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NoReturn, cast
+
+import apsw
 
 from pyrula.workflows import WorkflowClient
 from pyrula_runtime.cli.endings import leave
@@ -25,6 +28,7 @@ from pyrula_runtime.stores.opening import open_store
 from pyrula_runtime.stores.protocol import EVERY_WAKE, Listening, Store, Wake
 from pyrula_runtime.stores.seam import Seam
 from pyrula_runtime.stores.sqlite import store as _loaded_before_the_fork  # noqa: F401 - the door imports it only when asked
+from pyrula_runtime.stores.sqlite import write_lock
 from pyrula_runtime.worker import Worker, WorkerSetup
 from pyrula_runtime.workflows.programs import program_of
 from pyrula_runtime.workflows.registry import REGISTRY
@@ -94,8 +98,12 @@ def _serve(order: Order, tell: Tell) -> int:
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
 
+    def request_stop() -> None:
+        worker.request_stop()
+        loop.call_soon(tell, {"event": "draining"})  # behind the drain's own first step
+
     def drain() -> bool:
-        loop.call_soon_threadsafe(worker.request_stop)
+        loop.call_soon_threadsafe(request_stop)
         return worker.health.started
 
     signals.drain_by(drain)
@@ -131,4 +139,14 @@ async def _with_client(order: Order, tell: Tell, act: Callable[[WorkflowClient],
     return 0
 
 
-_ROLES = {"worker": _serve, "submit": _submit, "cancel": _cancel}
+def _hold(order: Order, tell: Tell) -> int:
+    """Be in the middle of a write, with the host's write lock, until somebody ends it."""
+    path = Path(order["store"].removeprefix("sqlite:///"))
+    with write_lock.obtain(path.with_name(path.name + ".lock")).held(), apsw.Connection(str(path)) as db:
+        db.execute("UPDATE run SET ready = 0")
+        tell({"event": "holding"})
+        signal.pause()
+    return 0
+
+
+_ROLES = {"hold": _hold, "worker": _serve, "submit": _submit, "cancel": _cancel}

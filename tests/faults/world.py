@@ -191,7 +191,11 @@ class World:
     # processes
 
     async def start(
-        self, *faults: Point, options: Mapping[str, Any] | None = None, name: str = "", **order: Any
+        self,
+        *faults: Point,
+        options: Mapping[str, Any] | None = None,
+        name: str = "",
+        **order: Any,
     ) -> Process:
         """Start a process with these faults, a worker unless `role` says otherwise; it may not serve yet on return."""
         name = name or f"w{len(self._processes)}"
