@@ -220,9 +220,10 @@ def decode(packet: bytes) -> Message:
     """The message of a packet. Raises WireError."""
     try:
         tree = orjson.loads(packet)
-        return _value(_KINDS[tree.pop("is")], tree)
+        message: Message = _value(_KINDS[tree.pop("is")], tree)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise WireError(f"a packet of {len(packet)} bytes is no message: {error!r}") from error
+    return message
 
 
 def _value(kind: type[Any], tree: dict[str, Any]) -> Any:
