@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 from difflib import get_close_matches
@@ -14,7 +15,7 @@ from pyrula_runtime.cli.commands import example
 from pyrula_runtime.cli.endings import FAILED, say
 from pyrula_runtime.cli.flags import STORE, flag
 from pyrula_runtime.cli.session import as_json, ask, compact
-from pyrula_runtime.core.errors import RunEnded, UsageError
+from pyrula_runtime.core.errors import RunEnded, StoreUnavailable, UsageError
 
 if TYPE_CHECKING:
     from pyrula_runtime.client.workflow_client import WorkflowClient
@@ -52,11 +53,14 @@ def submit(
     async def work(client: WorkflowClient, store: Store) -> int:
         logging.getLogger("pyrula.client").setLevel(logging.ERROR)  # its warning is given below, with a guess
         handle = await client.submit(name, given, idempotency_key=idempotency_key, run_id=run_id)
-        await _warn_if_unserved(store, name)
-        if not wait:
+        if wait:
+            click.echo(f"submitted {handle.run_id}", err=True)
+        else:
             click.echo(as_json({"run_id": handle.run_id, "workflow": name}) if wants_json else handle.run_id)
+        with contextlib.suppress(StoreUnavailable):  # the run is there; this is only a hint
+            await _warn_if_unserved(store, name)
+        if not wait:
             return 0
-        click.echo(f"submitted {handle.run_id}", err=True)
         result, error = await _outcome(handle, timeout)
         if wants_json:
             click.echo(as_json(_document(await client.describe(handle.run_id))))

@@ -119,6 +119,21 @@ def test_waiting_ends_at_its_timeout_and_the_run_goes_on(site: Site) -> None:
     assert "has not ended after 0.01 s and goes on" in done.stderr
 
 
+def test_ctrl_c_ends_the_waiting_quietly(site: Site) -> None:
+    command = [*PYRULA, "submit", "order", "--wait"]
+    with subprocess.Popen(
+        command, cwd=site.folder, env=site.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        first = process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        printed, told = process.communicate(timeout=PATIENCE_S)
+    assert first.startswith("submitted ")
+    assert process.returncode == 130
+    assert printed == ""
+    assert "Traceback" not in told
+
+
 def test_a_name_that_nobody_serves_is_guessed(site: Site) -> None:
     worker = site.serving()
     done = site.pyrula("submit", "oder")
