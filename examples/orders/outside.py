@@ -13,8 +13,9 @@ import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 _SCHEMA = """
@@ -22,7 +23,7 @@ _SCHEMA = """
     CREATE TABLE IF NOT EXISTS effects (key TEXT PRIMARY KEY, order_id TEXT NOT NULL, what TEXT NOT NULL);
 """
 _COUNT = "SELECT what, count(*) FROM {table} WHERE order_id GLOB ? || '*' GROUP BY what ORDER BY min(rowid)"
-_one_writer = threading.Lock()
+_one_at_a_time = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +53,7 @@ def latency_s(order_id: str, what: str) -> float:
 def do(what: str, order_id: str, key: str) -> None:
     """Ask the world for an effect; the same key has it once, however often it is asked for. Blocks."""
     row = (key, order_id, what)
-    with _one_writer, _opened() as db, db:
+    with _opened() as db:
         db.execute("INSERT INTO requests VALUES (?, ?, ?)", row)
         db.execute("INSERT INTO effects VALUES (?, ?, ?) ON CONFLICT DO NOTHING", row)
 
@@ -77,8 +78,17 @@ def effects_on(order_ids: Iterable[str]) -> dict[str, Counter[str]]:
 
 @contextmanager
 def _opened() -> Iterator[sqlite3.Connection]:
-    with closing(sqlite3.connect(ledger(), timeout=30)) as db:
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = NORMAL")
-        db.executescript(_SCHEMA)
-        yield db
+    """The process's one connection, for one thread at a time; what is done with it is committed."""
+    with _one_at_a_time:
+        db = _connection()
+        with db:
+            yield db
+
+
+@cache
+def _connection() -> sqlite3.Connection:
+    db = sqlite3.connect(ledger(), timeout=30, check_same_thread=False)
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA synchronous = OFF")  # it has to outlive a killed worker, not a power cut
+    db.executescript(_SCHEMA)
+    return db
