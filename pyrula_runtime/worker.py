@@ -191,6 +191,7 @@ class Worker:
         log.critical("the lane died: this worker cannot go on", exc_info=error)
         self.health.loop_failed("lane")
         self.request_stop()
+        self._free_slot.set()  # whoever waits for its turns shall look again: they may never end now
 
     # the drain
 
@@ -228,7 +229,7 @@ class Worker:
     async def _turns_finish(self, grace_s: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_s):
-                while self._lane.held():
+                while self._lane.held() and not self._lane.is_over:
                     self._free_slot.clear()
                     if self._lane.held():
                         await self._free_slot.wait()
@@ -239,8 +240,8 @@ class Worker:
         Threads in user code get one `cancel_timeout`, the lane itself one more to come round.
         """
         held = len(self._lane.held())
-        if not held:
-            return 0
+        if not held or self._lane.is_over:
+            return held
         work = asyncio.run_coroutine_threadsafe(self._lane.suspend_all(cancel_timeout_s), self._lane.loop)
         try:
             async with asyncio.timeout(2 * cancel_timeout_s):

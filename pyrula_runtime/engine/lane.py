@@ -96,9 +96,15 @@ class Lane:
         """Start the thread."""
         self.thread.start()
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing will ever happen on this lane again."""
+        return self.loop.is_closed()
+
     def post(self, callback: Callable[..., object], *args: object) -> None:
-        """Run `callback` on the lane's thread soon."""
-        self.loop.call_soon_threadsafe(callback, *args)
+        """Run `callback` on the lane's thread soon, unless it is over."""
+        if not self.is_over:
+            self.loop.call_soon_threadsafe(callback, *args)
 
     def take(self, claims: Sequence[Claim]) -> None:
         """Start a turn for each claim soon; their slots are taken already."""
@@ -333,11 +339,7 @@ class Lane:
         future = pool.submit(work)
         self._count_thread(run_id, +1)
 
-        def done(_future: Future[Any]) -> None:
-            if not self.loop.is_closed():
-                self.post(self._count_thread, run_id, -1)
-
-        future.add_done_callback(done)
+        future.add_done_callback(lambda _future: self.post(self._count_thread, run_id, -1))
         return future
 
     def _count_thread(self, run_id: str, change: int) -> None:
