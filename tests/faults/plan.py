@@ -82,6 +82,7 @@ class Plan:
                 self._tell({"event": "faulted", "verb": crossing.verb})
                 raise StoreUnavailable(f"no way to the store for {crossing.verb}")
             case "break":
+                self._tell({"event": "broken", "verb": crossing.verb})
                 raise RuntimeError(f"a bug in {crossing.verb}")
             case "tell":
                 self._tell({"event": "crossed", "verb": crossing.verb, "phase": crossing.phase})

@@ -162,3 +162,19 @@ async def die_once(effects: str) -> int:
 async def deadly(ctx: WorkflowContext, effects: str) -> int:
     await ctx.step(leave_mark, effects, 0)
     return await ctx.step(die_once, effects)
+
+
+@step
+async def stop_the_lane_once(effects: str) -> int:
+    """Stop the loop that steps run on, unless this step has left its mark before."""
+    if is_first(effects):
+        mark(effects)
+        asyncio.get_running_loop().stop()
+        await asyncio.Event().wait()
+    return 1
+
+
+@workflow(name="stopping")
+async def stopping(ctx: WorkflowContext, effects: str) -> int:
+    await ctx.step(leave_mark, effects, 0)
+    return await ctx.step(stop_the_lane_once, effects)

@@ -58,13 +58,13 @@ class Process:
                 self._news.notify_all()
         self._writer.close()
 
-    async def told(self, event: str, limit_s: float = LIMIT_S) -> dict[str, Any]:
-        """Wait until the process has told this."""
-        async with asyncio.timeout(limit_s), self._news:
+    async def told(self, event: str, nth: int = 1) -> dict[str, Any]:
+        """Wait until the process has told this for the n-th time."""
+        async with asyncio.timeout(LIMIT_S), self._news:
             while True:
-                for told in self.events:
-                    if told["event"] == event:
-                        return told
+                told = [each for each in self.events if each["event"] == event]
+                if len(told) >= nth:
+                    return told[nth - 1]
                 assert self.code is None, f"{self.name} ended with {self.code} before it told {event!r}"
                 await self._news.wait()
 
@@ -265,6 +265,10 @@ class World:
             return Counter()
         lines = self.effects.read_text().splitlines()
         return Counter(line.partition(":")[2] for line in lines if line.startswith(f"{run_id}:"))
+
+    def boxes(self) -> list[Path]:
+        """The black boxes of workers that live, or that nobody has buried yet."""
+        return sorted((self.directory / "run").rglob("*.box"))
 
     def problems(self) -> Sequence[str]:
         """What the store's own check finds."""

@@ -1,0 +1,92 @@
+"""A background loop that dies ends its worker: probes say so, turns may finish, the exit code asks for a new worker."""
+
+from __future__ import annotations
+
+import signal
+
+import httpx
+import pytest
+
+from pyrula.workflows import RunStatus
+from tests.faults.plan import Point
+from tests.faults.world import BRISK, Process, World
+
+# the loop that dies, and which call of which verb its bug is in
+WHILE_RUNNING = {
+    "claim": ("claim", 2),
+    "renewal": ("renew", 1),
+    "orphan scan": ("reclaim_lapsed", 2),
+    "strays": ("holdings", 2),
+}
+AT_ONCE = {"claim": "claim", "beat": "beat", "purge": "purge", "orphan scan": "reclaim_lapsed"}
+
+
+async def probe(worker: Process, path: str) -> tuple[int, dict[str, str]]:
+    """Ask a probe: status and body."""
+    url = (await worker.told("probes"))["url"]
+    async with httpx.AsyncClient() as client:
+        answer = await client.get(url + path)
+    return answer.status_code, answer.json()
+
+
+@pytest.mark.parametrize("loop", WHILE_RUNNING)
+async def test_a_dead_loop_ends_the_worker_when_its_turns_have_finished(world: World, loop: str) -> None:
+    verb, nth = WHILE_RUNNING[loop]
+    gate = await world.gate()
+    run = await world.submit("gated", gate=str(gate.path))
+    bug = Point(verb=verb, nth=nth, phase="before", deed="break")
+    options = BRISK | {"orphan_scan_interval": 0.1, "timer_poll_interval_s": 0.1}
+    worker = await world.start(bug, options=options, probes=True)
+    visit = await gate.visit()
+    await worker.told("broken")
+    assert await probe(worker, "/livez") == (503, {"status": "loop_failed", "loop": loop})
+    status, told = await probe(worker, "/readyz")
+    assert (status, told["status"]) == (503, "loop_failed")
+    visit.let_in()  # the turn may finish within the grace
+    assert await worker.ended() == 1
+    assert (await world.read(run)).status is RunStatus.completed
+
+
+@pytest.mark.parametrize("loop", AT_ONCE)
+async def test_a_loop_that_dies_at_once_ends_the_worker_and_the_next_one_goes_on(world: World, loop: str) -> None:
+    run = await world.submit("ten")
+    bug = Point(verb=AT_ONCE[loop], nth=1, phase="before", deed="break")
+    assert await (await world.start(bug)).ended() == 1
+    await world.start()
+    assert (await world.ended(run)).status is RunStatus.completed
+    assert max(world.marks(run).values()) == 1
+
+
+async def test_a_lane_that_user_code_stops_ends_the_worker(world: World) -> None:
+    run = await world.submit("stopping")
+    worker = await world.start()
+    assert await worker.ended() == 1
+    assert (await world.read(run)).status is not RunStatus.completed
+    await world.start()
+    assert (await world.ended(run)).status is RunStatus.completed
+    assert set(world.marks(run).values()) == {1}
+
+
+async def test_a_bug_in_the_lane_ends_the_worker_and_the_run_goes_on_with_the_next_one(world: World) -> None:
+    run = await world.submit("ten")
+    bug = Point(verb="commit", nth=3, phase="before", deed="break")
+    worker = await world.start(bug, options={"shutdown_grace": 0.1, "cancel_timeout": 0.3})
+    assert await worker.ended() == 1
+    await world.start()
+    assert (await world.ended(run)).status is RunStatus.completed
+    assert max(world.marks(run).values()) <= 2
+
+
+async def test_probes_tell_of_the_drain(world: World) -> None:
+    gate = await world.gate()
+    await world.submit("gated", gate=str(gate.path))
+    worker = await world.start(probes=True)
+    visit = await gate.visit()
+    assert (await probe(worker, "/readyz"))[0] == 200
+    worker.send(signal.SIGTERM)
+    await worker.told("draining")
+    assert (await probe(worker, "/livez"))[0] == 200
+    status, told = await probe(worker, "/readyz")
+    assert (status, told["status"]) == (503, "draining")
+    visit.let_in()
+    assert await worker.ended() == 0
