@@ -19,6 +19,7 @@ from asyncio import events
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Protocol, cast
+from zlib import crc32
 
 from pyrula_runtime.core.entries import Op, OpKind
 from pyrula_runtime.core.errors import TurnSuspended, UsageError
@@ -80,6 +81,11 @@ class _Operation(asyncio.Future[Any]):
         super().__init__(loop=cast(asyncio.AbstractEventLoop, body.loop))
         self._op = op
         self._body = body
+        self._number = body.loop.number()
+
+    def __hash__(self) -> int:
+        """By number, as body_loop has it for tasks."""
+        return self._number
 
     def cancel(self, msg: Any | None = None) -> bool:
         cancelled = super().cancel(msg)
@@ -94,7 +100,7 @@ class AsyncBody:
     is_parked = True
 
     def __init__(self, port: BodyPort, make: Callable[[AsyncBody], Coroutine[Any, Any, Any]]) -> None:
-        self.loop = BodyLoop()
+        self.loop = BodyLoop(crc32(port.run_id.encode()) << 20)
         self.run_id = port.run_id
         self._port = port
         self._make = make

@@ -9,6 +9,10 @@ raises `BodyOperationRefused` with the durable way to do it.
 called from a plain callback of the lane's own loop and never blocks on anything but user code. For its duration this
 loop is the thread's running loop, as asyncio's own loops do it.
 
+Order: asyncio keeps tasks in sets (a TaskGroup cancels its tasks in a set's order, `wait` returns sets), and the order
+of a set follows hashes, which for tasks are memory addresses. Here a task's hash is its number in the body, so a replay
+goes through the same tasks in the same order.
+
 Branches: a task started in the body is a line of its own (`core.ids.Branch`), named by the qualified name of its
 coroutine and numbered in the branch that started it, so a library's tasks shift nobody's numbers.
 """
@@ -18,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import itertools
 import sys
 from asyncio import events
 from collections import deque
@@ -49,13 +54,26 @@ _REFUSALS = {
 }
 
 
+class _BodyTask(asyncio.Task[Any]):
+    """A task with its number for a hash."""
+
+    def __init__(self, number: int, coro: Coroutine[Any, Any, Any], **options: Any) -> None:
+        self._number = number
+        super().__init__(coro, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
 class BodyLoop:
     """One body's loop. Not thread-safe; driven by `drain` from the lane.
 
     It is no `AbstractEventLoop`: asyncio only calls the few methods below, and all others are to be refused.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, first_number: int = 0) -> None:
+        """`first_number` belongs to the run: asyncio keeps the tasks of all loops in one set, where equals collide."""
+        self._numbers = itertools.count(first_number)
         self._ready: deque[asyncio.Handle] = deque()
         self._branches: WeakKeyDictionary[asyncio.Task[Any], Branch] = WeakKeyDictionary()
         self._generators: list[AsyncGenerator[Any, Any]] = []
@@ -86,16 +104,21 @@ class BodyLoop:
         context: contextvars.Context | None = None,
         **_later_versions: Any,
     ) -> asyncio.Task[Any]:
-        task = asyncio.Task(coro, loop=self._as_loop, name=None if name is None else str(name), context=context)
+        name = None if name is None else str(name)
+        task = _BodyTask(self.number(), coro, loop=self._as_loop, name=name, context=context)
         qualname = getattr(coro, "__qualname__", type(coro).__qualname__)
         self._branches[task] = self.branch().fork(qualname)
         return task
 
     def create_root(self, coro: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """The task of the body itself."""
-        task = asyncio.Task(coro, loop=self._as_loop)
+        task = _BodyTask(self.number(), coro, loop=self._as_loop)
         self._branches[task] = self.root
         return task
+
+    def number(self) -> int:
+        """The next number of what the body makes, the same in each replay."""
+        return next(self._numbers)
 
     def branch(self) -> Branch:
         """The branch of the code that is running; callbacks that belong to no task count as the root's."""

@@ -121,3 +121,29 @@ def test_unfinished_async_generators_stay_with_the_body() -> None:
         return -1
 
     assert outcome(body) == 0
+
+
+def test_sets_of_tasks_have_the_order_of_their_making() -> None:
+    async def body(loop: BodyLoop) -> list[int]:
+        order: list[int] = []
+
+        async def child(number: int) -> None:
+            try:
+                await loop.create_future()
+            finally:
+                order.append(number)
+
+        async def breaks() -> None:
+            raise ValueError
+
+        async def group_breaks() -> None:
+            async with asyncio.TaskGroup() as group:
+                for number in range(50):
+                    group.create_task(child(number))
+                group.create_task(breaks())
+
+        with pytest.raises(ExceptionGroup):
+            await group_breaks()
+        return order
+
+    assert outcome(body) == list(range(50))
