@@ -39,7 +39,7 @@ def _telling(what: str, convert: Callable[[Any], Any], value: Any) -> Any:
     try:
         return convert(value)
     except InputError as error:
-        raise InputError(f"{what}: {error}") from error
+        raise InputError(f"{what}: {error}") from error.__cause__
 
 
 def _same(tree: Json) -> Json:

@@ -43,7 +43,7 @@ def _in_our_words(convert: Callable[[Any], Any], value: Any) -> Any:
     try:
         return convert(value)
     except ValidationError as error:
-        raise InputError(_told(error)) from error
+        raise InputError(_told(error)) from None  # it says the same in more lines
     except PydanticSerializationError as error:
         raise InputError(f"not JSON: {error}") from error
     except Exception as error:  # a user's own validator may raise anything, and it is still the value that is refused
