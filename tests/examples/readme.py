@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.figures import Measurement
+from benchmarks.measurements import MEASUREMENTS
 from pyrula_runtime.core.status import diagram
 from pyrula_runtime.options import OPTIONS, Option
 from pyrula_runtime.settings import SETTINGS
@@ -70,19 +72,23 @@ def _number(value: object) -> str:
 def _performance() -> str:
     if not RESULTS.exists():
         return "`make bench` measures on your machine."
-    measurements: dict[str, Any] = json.loads(RESULTS.read_text())
-    return "\n\n".join(_measurement(name, told) for name, told in measurements.items())
+    kept: dict[str, Any] = json.loads(RESULTS.read_text())
+    measured = [_measurement(make(), kept[name]) for name, make in MEASUREMENTS.items() if name in kept]
+    return "\n\n".join(
+        ["Medians, with the least and greatest in brackets. `make bench` measures on your machine.", *measured]
+    )
 
 
-def _measurement(name: str, told: dict[str, Any]) -> str:
-    figures = told["figures"].values()
-    systems = list(dict.fromkeys(system for figure in figures for system in figure["systems"]))
+def _measurement(measurement: Measurement, told: dict[str, Any]) -> str:
+    systems = [case.system for case in measurement.cases]
+    figures = [told["figures"][metric.key] for metric in measurement.metrics if metric.key in told["figures"]]
     rows = [
         [f"{figure['title']}, {figure['unit']}", *(_cell(figure["systems"].get(system)) for system in systems)]
         for figure in figures
     ]
-    machine = ", ".join(f"{key} {value}" for key, value in told["machine"].items())
-    return f"**{name}** (median, least–greatest; {machine})\n\n{_table(['', *systems], rows)}"
+    machine = "{cores} cores, {system}, CPython {python}, SQLite {sqlite}, fsync {fsync_p50_ms} ms, load {load_average}"
+    place = machine.format_map(told["machine"])
+    return f"**{measurement.title}.** {measurement.about} Measured on {place}.\n\n{_table(['', *systems], rows)}"
 
 
 def _cell(series: dict[str, Any] | None) -> str:
