@@ -63,6 +63,7 @@ class WorkerProcess:
                 start_new_session=True,
             )
         self.pid = self._process.pid
+        self._say(f"worker {self.pid} starts")
         if self._signals_sent:  # asked for while it was being started
             self._process.send_signal(signal.SIGTERM)
         return await self._process.wait()
