@@ -116,6 +116,7 @@ class Worker:
             lock_ttl_ms=self._lock_ttl_ms,
             now_ms=self._setup.clock.wall_ms,
             on_free_slot=partial(_on_loop, loop, self._slot_came_free),
+            on_outage=partial(_on_loop, loop, self.health.store_failed),
             on_failed=partial(_on_loop, loop, self._lane_failed),
         )
         self._lane = Lane(lane_setup)
@@ -143,7 +144,7 @@ class Worker:
         lane, options = self._lane, self._options
         renewal = Round(
             name="renewal",
-            act=Renewal(self._store, lane, self._lock_ttl_ms, self.health).act,
+            act=Renewal(self._store, lane, self._lock_ttl_ms).act,
             period_s=renew_every_s(options.lock_ttl),
         )
         loop, mono_ms = asyncio.get_running_loop(), self._setup.clock.mono_ms
@@ -151,7 +152,7 @@ class Worker:
             self._store, lane, self.incarnation, mono_ms, lambda after_s: loop.call_later(after_s, seek.nudge.set)
         )
         seek = Round(name="strays", act=strays.act, period_s=renew_every_s(options.lock_ttl))
-        self._claiming = Claiming(lane_setup, lane, self.health, lambda: claims.nudge.set(), seek.nudge.set)
+        self._claiming = Claiming(lane_setup, lane, lambda: claims.nudge.set(), seek.nudge.set)
         # a wake for work is what makes this round; its period is the net below a lost wake
         claims = Round(name="claim", act=self._claiming.act, period_s=options.timer_poll_interval_s)
         wakes = {Wake.ready: claims.nudge, Wake.attention: renewal.nudge}
@@ -162,6 +163,7 @@ class Worker:
         self._rounds.start(Round(name="burial", act=burial.act, period_s=_BURIAL_S))
         self._rounds.start(Round(name="orphan scan", act=self._scan, period_s=options.orphan_scan_interval))
         self._beats = Round(name="beat", act=self._beat, period_s=_BEAT_S)
+        self.health.on_doubt = self._beats.nudge.set
         self._rounds.start(self._beats)
         self._rounds.start(Round(name="purge", act=lambda: purge.purge(self._store), period_s=purge.PERIOD_S))
 

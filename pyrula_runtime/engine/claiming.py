@@ -10,19 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pyrula_runtime.core.errors import StoreUnavailable
-from pyrula_runtime.engine.health import Health
 from pyrula_runtime.engine.lane import Lane, LaneSetup
 
 
 class Claiming:
     """The round that claims; `look` is its nudge, `doubt` is told when nobody knows what a claim has taken."""
 
-    def __init__(
-        self, setup: LaneSetup, lane: Lane, health: Health, look: Callable[[], None], doubt: Callable[[], None]
-    ) -> None:
+    def __init__(self, setup: LaneSetup, lane: Lane, look: Callable[[], None], doubt: Callable[[], None]) -> None:
         self._setup = setup
         self._lane = lane
-        self._health = health
         self._look = look
         self._doubt = doubt
         self._hungry = False
@@ -49,7 +45,6 @@ class Claiming:
             finally:
                 self._setup.slots.give(free - taken)
             self._hungry = taken == free
-            self._health.store_answered()
             if claims:
                 self._lane.take(claims)
             if taken < free:

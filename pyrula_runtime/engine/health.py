@@ -2,11 +2,15 @@
 
 Liveness: the control thread turns (whoever answers proves that) and no background loop has died. Readiness: the store
 can be used, and the worker is not draining. A store outage is never a reason to restart a worker.
+
+Any call that fails may say that the store cannot be used; only a call that proved a right to write (the store's `ping`)
+may say that it can again. Otherwise the idle looks of a worker, which write nothing, would outvote its failing commits.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 log = logging.getLogger("pyrula.worker")
@@ -20,10 +24,11 @@ class Health:
     draining: bool = False
     failed_loop: str = ""
     store_fault: str = ""
+    on_doubt: Callable[[], None] = lambda: None  # the store begins to fail: prove soon whether it can be used
     _told: set[str] = field(default_factory=set)
 
     def store_answered(self) -> None:
-        """The store did what was asked."""
+        """The store can be written."""
         if self.store_fault:
             log.warning("the store answers again")
             self.store_fault = ""
@@ -31,10 +36,13 @@ class Health:
 
     def store_failed(self, error: Exception) -> None:
         """The store could not be used; told once per reason and outage."""
+        is_news = not self.store_fault
         self.store_fault = str(error)
         if self.store_fault not in self._told:
             self._told.add(self.store_fault)
             log.error("not ready: %s", error)
+        if is_news:
+            self.on_doubt()
 
     def loop_failed(self, name: str) -> None:
         """A background loop died."""

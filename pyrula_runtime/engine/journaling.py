@@ -33,6 +33,9 @@ class Desk(Protocol):
     def claim_request(self) -> ClaimRequest | None:
         """What to claim in place of a run that ends, if anything."""
 
+    def outage(self, error: StoreUnavailable) -> None:
+        """The store could not be used; the write will be repeated."""
+
     def accept(self, claims: Sequence[Claim]) -> None:
         """Runs came that the turn they came with can do nothing with."""
 
@@ -110,6 +113,7 @@ class Journaling:
             return
         if isinstance(error, StoreUnavailable):
             self._owner.note(logging.WARNING, "cannot commit, trying again in %.2f s: %s", retry_s, error)
+            self._desk.outage(error)
             loop = asyncio.get_running_loop()
             loop.call_later(retry_s, self._send_again, commit, min(retry_s * 2, _RETRY_MAX_S))
             return

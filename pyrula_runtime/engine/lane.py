@@ -49,6 +49,7 @@ class LaneSetup:
     lock_ttl_ms: int
     now_ms: Callable[[], int]
     on_free_slot: Callable[[], None]  # any thread: a slot came free that no claim took over
+    on_outage: Callable[[StoreUnavailable], None]  # any thread: the store could not be used
     on_failed: Callable[[BaseException], None]  # any thread: the lane cannot go on
 
     def claim_request(self, limit: int) -> ClaimRequest:
@@ -261,6 +262,9 @@ class Lane:
 
     def commit(self, commit: Commit) -> asyncio.Future[Committed]:
         return self._store.commit(commit)
+
+    def outage(self, error: StoreUnavailable) -> None:
+        self._setup.on_outage(error)
 
     def claim_request(self) -> ClaimRequest | None:
         return None if self.draining else self._one

@@ -7,7 +7,6 @@ was lost.
 
 from __future__ import annotations
 
-from pyrula_runtime.engine.health import Health
 from pyrula_runtime.engine.lane import Lane
 from pyrula_runtime.stores.protocol import Store
 
@@ -18,11 +17,10 @@ _GROUP = 200
 class Renewal:
     """The round that renews."""
 
-    def __init__(self, store: Store, lane: Lane, lock_ttl_ms: int, health: Health) -> None:
+    def __init__(self, store: Store, lane: Lane, lock_ttl_ms: int) -> None:
         self._store = store
         self._lane = lane
         self._lock_ttl_ms = lock_ttl_ms
-        self._health = health
 
     async def act(self) -> None:
         """Renew every lock once."""
@@ -30,7 +28,6 @@ class Renewal:
         for start in range(0, len(held), _GROUP):
             group = held[start : start + _GROUP]
             renewed = await self._store.renew(group, self._lock_ttl_ms)
-            self._health.store_answered()
             if renewed.lost:
                 self._lane.post(self._lane.drop, [token for token in group if token.run_id in renewed.lost])
             if renewed.cancelled:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyrula_runtime.core.cursor import Asked
 from pyrula_runtime.core.entries import Completed, Entry, Failed, Json
-from pyrula_runtime.core.errors import ErrorRecord
+from pyrula_runtime.core.errors import ErrorRecord, StoreUnavailable
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.engine.body import AsyncBody, Body
@@ -120,6 +120,9 @@ class FakeHost:
 
     def claim_request(self) -> ClaimRequest | None:
         return None
+
+    def outage(self, error: StoreUnavailable) -> None:
+        self.log.append(f"outage: {error}")
 
     def accept(self, claims: Sequence[Claim]) -> None:
         self.accepted += claims

@@ -94,6 +94,7 @@ async def lane_at_work(folder: Path, programs: Sequence[Program]) -> AsyncIterat
         lock_ttl_ms=30_000,
         now_ms=lambda: time.time_ns() // 1_000_000,
         on_free_slot=lambda: None,
+        on_outage=lambda error: None,
         on_failed=lambda error: failures[0].failures.put(error),
     )
     at_work = LaneAtWork(store, Lane(setup), setup)
