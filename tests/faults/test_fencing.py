@@ -75,7 +75,7 @@ async def test_a_step_longer_than_a_lock_is_not_taken_away(world: World) -> None
     scans = 0
     while time.monotonic() - began < 1.5 * LOCK_TTL_S:
         scans += 1
-        await other.told("crossed", nth=scans)
+        await other.crossed("reclaim_lapsed", scans)
     visit.let_in()
     record = await world.ended(run)
     assert (record.status, record.fence) == (RunStatus.completed, 1)

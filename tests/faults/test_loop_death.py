@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import signal
 
-import httpx
 import pytest
 
 from pyrula.workflows import RunStatus
 from tests.faults.plan import Point
-from tests.faults.world import BRISK, Process, World
+from tests.faults.world import BRISK, World
 
 # the loop that dies, and which call of which verb its bug is in
 WHILE_RUNNING = {
@@ -19,14 +18,6 @@ WHILE_RUNNING = {
     "strays": ("holdings", 2),
 }
 AT_ONCE = {"claim": "claim", "beat": "beat", "purge": "purge", "orphan scan": "reclaim_lapsed"}
-
-
-async def probe(worker: Process, path: str) -> tuple[int, dict[str, str]]:
-    """Ask a probe: status and body."""
-    url = (await worker.told("probes"))["url"]
-    async with httpx.AsyncClient() as client:
-        answer = await client.get(url + path)
-    return answer.status_code, answer.json()
 
 
 @pytest.mark.parametrize("loop", WHILE_RUNNING)
@@ -39,8 +30,8 @@ async def test_a_dead_loop_ends_the_worker_when_its_turns_have_finished(world: W
     worker = await world.start(bug, options=options, probes=True)
     visit = await gate.visit()
     await worker.told("broken")
-    assert await probe(worker, "/livez") == (503, {"status": "loop_failed", "loop": loop})
-    status, told = await probe(worker, "/readyz")
+    assert await worker.probe("/livez") == (503, {"status": "loop_failed", "loop": loop})
+    status, told = await worker.probe("/readyz")
     assert (status, told["status"]) == (503, "loop_failed")
     visit.let_in()  # the turn may finish within the grace
     assert await worker.ended() == 1
@@ -82,11 +73,11 @@ async def test_probes_tell_of_the_drain(world: World) -> None:
     await world.submit("gated", gate=str(gate.path))
     worker = await world.start(probes=True)
     visit = await gate.visit()
-    assert (await probe(worker, "/readyz"))[0] == 200
+    assert (await worker.probe("/readyz"))[0] == 200
     worker.send(signal.SIGTERM)
     await worker.told("draining")
-    assert (await probe(worker, "/livez"))[0] == 200
-    status, told = await probe(worker, "/readyz")
+    assert (await worker.probe("/livez"))[0] == 200
+    status, told = await worker.probe("/readyz")
     assert (status, told["status"]) == (503, "draining")
     visit.let_in()
     assert await worker.ended() == 0

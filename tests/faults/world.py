@@ -18,6 +18,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import orjson
 
 from pyrula.workflows import WorkflowClient
@@ -58,14 +59,21 @@ class Process:
                 self._news.notify_all()
         self._writer.close()
 
-    async def told(self, event: str, nth: int = 1) -> dict[str, Any]:
-        """Wait until the process has told this for the n-th time."""
+    async def told(self, event: str, **more: Any) -> dict[str, Any]:
+        """Wait until the process has told this."""
+        return await self._nth_told({"event": event} | more, 1)
+
+    async def crossed(self, verb: str, nth: int) -> None:
+        """Wait until the process has told for the n-th time that it crossed the seam with this verb."""
+        await self._nth_told({"event": "crossed", "verb": verb}, nth)
+
+    async def _nth_told(self, wanted: dict[str, Any], nth: int) -> dict[str, Any]:
         async with asyncio.timeout(LIMIT_S), self._news:
             while True:
-                told = [each for each in self.events if each["event"] == event]
+                told = [each for each in self.events if wanted.items() <= each.items()]
                 if len(told) >= nth:
                     return told[nth - 1]
-                assert self.code is None, f"{self.name} ended with {self.code} before it told {event!r}"
+                assert self.code is None, f"{self.name} ended with {self.code} before it told {wanted}"
                 await self._news.wait()
 
     async def ended(self, limit_s: float = LIMIT_S) -> int:
@@ -80,6 +88,13 @@ class Process:
         if self.code is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
+
+    async def probe(self, path: str) -> tuple[int, dict[str, str]]:
+        """Ask a probe of a worker that was started with probes: status and body."""
+        url = (await self.told("probes"))["url"]
+        async with httpx.AsyncClient() as client:
+            answer = await client.get(url + path)
+        return answer.status_code, answer.json()
 
     async def kill(self) -> None:
         """SIGKILL, and wait for the end."""
@@ -240,6 +255,16 @@ class World:
         record = await self.store.read(run_id)
         assert record is not None, f"run {run_id} is gone"
         return record
+
+    async def ticked(self) -> None:
+        """Wait for the next wake of any kind; one that looks at the file comes every second."""
+        woken = asyncio.Event()
+        listening = self.store.listen(lambda wake: woken.set())
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                await woken.wait()
+        finally:
+            listening.close()
 
     async def ended(self, run_id: str, limit_s: float = LIMIT_S) -> RunRecord:
         """Wait until the run has ended."""
