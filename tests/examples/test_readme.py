@@ -102,7 +102,7 @@ def test_links_within_lead_somewhere() -> None:
 
 def test_commands_exist() -> None:
     lines = re.findall(r"^(?:sudo .* )?pyrula ([a-z].*)$", TEXT, re.MULTILINE)
-    lines += re.findall(r"`pyrula ([a-z][^`]*)`", TEXT)
+    lines += re.findall(r"`pyrula\s([a-z][^`]*)`", TEXT)
     assert len(lines) > 10
     for line in lines:
         words = line.partition("#")[0].split()
