@@ -17,16 +17,15 @@ _MAX_MESSAGE = 10_000
 def record_of(error: BaseException) -> ErrorRecord:
     """What is stored of an exception: class name, message, and the user's own frames."""
     failed = first_step_failure(error)
-    if failed is not None:
-        detail = {"step": failed.step, "op_id": failed.op_id, "error_type": failed.error.type}
-        origin = failed.error.traceback
-    else:
-        detail, origin = {}, _user_traceback(error)
+    origin = _user_traceback(error) if failed is None else failed.error.traceback
+    # `raise OrderFailed(...) from failed` says that the step is why, so a requeue goes on from there as well
+    failed = failed or first_step_failure(error.__cause__)
+    detail = {} if failed is None else {"step": failed.step, "op_id": failed.op_id, "error_type": failed.error.type}
     message = str(error)[:_MAX_MESSAGE]
     return ErrorRecord(type=type(error).__name__, message=message, traceback=origin, detail=dict(detail))
 
 
-def first_step_failure(error: BaseException) -> StepFailed | None:
+def first_step_failure(error: BaseException | None) -> StepFailed | None:
     """The step failure that an exception is or, as a group, holds."""
     if isinstance(error, StepFailed):
         return error

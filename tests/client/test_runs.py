@@ -19,6 +19,7 @@ from pyrula.workflows import (
     RunNotFound,
     RunQuarantined,
     RunStatus,
+    StepFailed,
     UsageError,
     WorkflowClient,
     WorkflowContext,
@@ -300,6 +301,31 @@ async def test_a_failed_run_goes_on_from_the_step_that_failed(tmp_path: Path) ->
     assert told["journal"][1]["error"]["type"] == "ValueError"
     assert (told["error"], told["charges"], told["marks"]) == (None, [], [])
     assert json.loads(json.dumps(told)) == told
+
+
+class OrderFailed(Exception):
+    """What a workflow makes of a failed step."""
+
+
+@workflow
+async def reworded(ctx: WorkflowContext) -> str:
+    try:
+        return await ctx.step(mendable, "second")
+    except StepFailed as failed:
+        raise OrderFailed("the order failed") from failed
+
+
+async def test_a_failure_in_the_workflows_own_words_is_requeued_from_its_cause(tmp_path: Path) -> None:
+    async with served(tmp_path, reworded) as client:
+        run = await client.submit(reworded)
+        with pytest.raises(RunFailed, match="OrderFailed: the order failed") as ended:
+            await run.result(LIMIT_S)
+        assert ended.value.error is not None
+        assert ended.value.error.detail["op_id"] == "mendable#1"
+        assert "raise OrderFailed" in ended.value.error.traceback
+        is_mended.set()
+        await client.requeue(run.run_id)
+        assert await run.result(LIMIT_S) == "second"
 
 
 async def claimed(store: Store, workflow: str) -> Any:
