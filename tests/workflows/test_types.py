@@ -27,7 +27,7 @@ def plain(word: str) -> list[str]:
 
 
 @workflow
-async def order(ctx: WorkflowContext, order_id: str) -> int:
+async def typed_order(ctx: WorkflowContext, order_id: str) -> int:
     assert_type(await assert_type(ctx.step(fetch, "u"), asyncio.Future[bytes]), bytes)
     assert_type(await ctx.step(count, 1, currency="EUR"), int)
     assert_type(await ctx.step(plain, "w"), list[str])
@@ -37,7 +37,7 @@ async def order(ctx: WorkflowContext, order_id: str) -> int:
 
 
 @workflow(version="1")
-def sync_order(ctx: SyncWorkflowContext, order_id: str) -> str:
+def typed_sync_order(ctx: SyncWorkflowContext, order_id: str) -> str:
     assert_type(ctx.step(fetch, "u"), bytes)
     assert_type(ctx.step(count, 1), int)
     assert_type(ctx.gather(functools.partial(count, 1), functools.partial(count, 2)), list[int])
@@ -48,15 +48,15 @@ def sync_order(ctx: SyncWorkflowContext, order_id: str) -> str:
 async def use(client: WorkflowClient, sync: SyncClient) -> None:
     assert_type(await assert_type(fetch("u"), Coroutine[Any, Any, bytes]), bytes)
     assert_type(count(1), int)
-    run = await client.submit(order, {"order_id": "o"})
+    run = await client.submit(typed_order, {"order_id": "o"})
     assert_type(run, RunHandle[int])
     assert_type(await run.result(), int)
-    assert_type(await (await client.submit(sync_order)).result(), str)
+    assert_type(await (await client.submit(typed_sync_order)).result(), str)
     assert_type(client.handle("order", "r"), RunHandle[Any])
-    assert_type(sync.submit(sync_order), SyncRunHandle[str])
-    assert_type(sync.handle(order, "r").result(), int)
+    assert_type(sync.submit(typed_sync_order), SyncRunHandle[str])
+    assert_type(sync.handle(typed_order, "r").result(), int)
 
 
 def test_the_checked_functions_are_there() -> None:
     assert asyncio.iscoroutinefunction(use)
-    assert (order.name, sync_order.version) == ("order", "1")
+    assert (typed_order.name, typed_sync_order.version) == ("typed_order", "1")
