@@ -80,6 +80,7 @@ async def _wound_up(last: Coroutine[Any, Any, None]) -> None:
     await last
     others = asyncio.all_tasks() - {asyncio.current_task()}
     await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_default_executor()
 
 
 class SyncRunHandle(Generic[R]):
