@@ -1,0 +1,37 @@
+"""The benchmark runs at all: one cheap measurement, quickly, prints its table and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(tmp_path: Path, *args: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", *args],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_measurements_are_listed(tmp_path: Path) -> None:
+    names = [line.split()[0] for line in run(tmp_path, "--list").splitlines()]
+    assert names == ["limits", "throughput", "latency", "recovery", "idle", "cold", "size"]
+
+
+def test_a_quick_measurement_prints_its_table_and_leaves_nothing(tmp_path: Path) -> None:
+    results = tmp_path / "results.json"
+    printed = run(tmp_path, "limits", "--quick", "--results", str(results))
+    rows = [line for line in printed.splitlines() if line.startswith("| ") and "rows/s" in line]
+    assert len(rows) == 4
+    assert "cores, " in printed
+    assert list(tmp_path.iterdir()) == []
