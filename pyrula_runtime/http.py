@@ -10,15 +10,12 @@ without a port never loads them.
 from __future__ import annotations
 
 import contextlib
-import errno
 import logging
-import os
-import socket
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from pyrula_runtime.core.errors import ConfigurationError
 from pyrula_runtime.engine.health import Health
+from pyrula_runtime.listening import listening_on, url_of
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Metric
@@ -26,15 +23,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("pyrula.worker")
 
-_BACKLOG = 64
 # how long the end waits for answers that are under way (whole seconds)
 _LAST_ANSWERS_S = 1
-
-_WHY_NOT = {
-    errno.EADDRINUSE: "it is in use by another program; end that program",
-    errno.EACCES: "this user may not open it; take one above 1023",
-    errno.EADDRNOTAVAIL: "this host does not have that address; use 127.0.0.1 or 0.0.0.0",
-}
 
 
 class Probed(Protocol):
@@ -63,8 +53,8 @@ async def serve_probes(worker: Probed, host: str, port: int) -> AsyncIterator[st
 
     Raises ConfigurationError, before anything is imported, if the port cannot be had. Port 0 takes any free one.
     """
-    listening = _listening(host, port)
-    url = _url(listening)
+    listening = listening_on(host, port)
+    url = url_of(listening)
     import uvicorn
 
     config = uvicorn.Config(
@@ -89,33 +79,6 @@ async def serve_probes(worker: Probed, host: str, port: int) -> AsyncIterator[st
         yield url
     finally:
         await server.shutdown(sockets=[listening])
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    """A socket that listens on this port; ConfigurationError says whose port it is and what to do."""
-    where = f"health port {port} on {host} (--health-port, --health-host)"
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except (socket.gaierror, UnicodeError) as error:
-        raise ConfigurationError([f"{where}: {host!r} is no address of this host ({error})"]) from error
-    family, kind, protocol, _, address = found[0]
-    listening = socket.socket(family, kind, protocol)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-        # listened to here already: of two that bind the same port at once, SO_REUSEADDR refuses one only now
-        listening.listen(_BACKLOG)
-    except OSError as error:
-        listening.close()
-        reason = _WHY_NOT.get(error.errno or 0, os.strerror(error.errno or 0))
-        raise ConfigurationError([f"{where} cannot be opened: {reason}, or give another port"]) from error
-    listening.setblocking(False)
-    return listening
-
-
-def _url(listening: socket.socket) -> str:
-    host, port = listening.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _app(worker: Probed) -> Starlette:

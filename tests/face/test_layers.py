@@ -23,7 +23,7 @@ LINES = """
     pyrula_runtime.stores
     pyrula_runtime.settings pyrula_runtime.options pyrula_runtime.wire pyrula_runtime.probe
     pyrula_runtime.forms
-    pyrula_runtime.blackbox pyrula_runtime.runtime_dir
+    pyrula_runtime.blackbox pyrula_runtime.runtime_dir pyrula_runtime.listening
     pyrula_runtime.core
 """
 DEPTH = {part: depth for depth, line in enumerate(LINES.split("\n")) for part in line.split()}
