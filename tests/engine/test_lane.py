@@ -115,8 +115,8 @@ async def test_errors_that_are_never_retried_end_the_step(tmp_path: Path) -> Non
     assert len(tries) == 1
 
 
-@pytest.mark.parametrize("is_async", [True, False])
-async def test_a_step_over_its_time_is_given_up_even_if_it_does_not_react(tmp_path: Path, is_async: bool) -> None:
+@pytest.mark.parametrize("kind", ["async", "plain"])
+async def test_a_step_over_its_time_is_given_up_even_if_it_does_not_react(tmp_path: Path, kind: str) -> None:
     let_go = threading.Event()
 
     async def stubborn() -> None:
@@ -129,7 +129,7 @@ async def test_a_step_over_its_time_is_given_up_even_if_it_does_not_react(tmp_pa
     def hung() -> None:
         let_go.wait(LIMIT_S)
 
-    call = step(stubborn if is_async else hung, timeout_s=0.01)
+    call = step(stubborn if kind == "async" else hung, timeout_s=0.01)
     async with lane_at_work(tmp_path, [one_step(call)]) as at_work:
         record = await at_work.run("flow")
         let_go.set()
