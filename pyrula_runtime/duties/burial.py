@@ -38,16 +38,18 @@ class Burial:
         self._first_seen = {who: at for who, at in self._first_seen.items() if who in still_there}
         for box in dead:
             freed = await free_all(self._store, box.incarnation)
+            if freed or box.incarnation not in self._first_seen:
+                _tell(box, freed)
             first = self._first_seen.setdefault(box.incarnation, self._now_ms())
-            if first == self._now_ms() or freed:
-                self._tell(box, freed)
             if self._now_ms() - first >= _SECOND_LOOK_MS:
                 await self._store.retire(box.incarnation)
                 remove(box)
                 del self._first_seen[box.incarnation]
 
-    def _tell(self, box: BoxView, freed: tuple[str, ...]) -> None:
-        log.warning("worker %s (pid %d) died; %d runs go on: %s", box.worker_id, box.pid, len(freed), ", ".join(freed))
+
+def _tell(box: BoxView, freed: tuple[str, ...]) -> None:
+    held = f"its runs go on: {', '.join(freed)}" if freed else "it held no run"
+    log.warning("worker %s (pid %d) died; %s", box.worker_id, box.pid, held)
 
 
 async def free_all(store: Store, incarnation: str) -> tuple[str, ...]:
