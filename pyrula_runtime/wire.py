@@ -48,6 +48,7 @@ class Start:
     slot: int
     generation: int
     supervisor_pid: int
+    supervisor: str = "default"  # its name, for titles
     workflows: tuple[str, ...] = ()
     store_url: str = ""
     worker_id: str = ""

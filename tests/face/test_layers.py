@@ -16,14 +16,16 @@ PACKAGES = ("pyrula", "pyrula_supervisor", "pyrula_runtime")
 LINES = """
     pyrula
     pyrula_supervisor
-    pyrula_runtime.child pyrula_runtime.worker pyrula_runtime.http pyrula_runtime.cli
+    pyrula_runtime.template pyrula_runtime.clerk pyrula_runtime.child
+    pyrula_runtime.worker pyrula_runtime.http pyrula_runtime.cli
     pyrula_runtime.agents
     pyrula_runtime.workflows
     pyrula_runtime.engine pyrula_runtime.duties pyrula_runtime.client
     pyrula_runtime.stores
-    pyrula_runtime.settings pyrula_runtime.options pyrula_runtime.wire pyrula_runtime.probe
+    pyrula_runtime.settings pyrula_runtime.options pyrula_runtime.uplink pyrula_runtime.hygiene pyrula_runtime.probe
+    pyrula_runtime.wire
     pyrula_runtime.forms
-    pyrula_runtime.blackbox pyrula_runtime.runtime_dir pyrula_runtime.listening
+    pyrula_runtime.blackbox pyrula_runtime.runtime_dir pyrula_runtime.listening pyrula_runtime.kernel
     pyrula_runtime.core
 """
 DEPTH = {part: depth for depth, line in enumerate(LINES.split("\n")) for part in line.split()}
