@@ -34,7 +34,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """A question, and who is asked. The first case is the one that the ratios are about."""
+    """A question, and who is asked: the ratios are about the first. Cases of one system share its column."""
 
     name: str
     title: str

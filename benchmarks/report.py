@@ -14,7 +14,7 @@ _NONE = "–"
 
 def table(measurement: Measurement, found: Found, machine: Mapping[str, object], repeats: int) -> str:
     """A table in Markdown: medians with least and greatest, then the first system's ratio to each other one."""
-    systems = [case.system for case in measurement.cases]
+    systems = list(dict.fromkeys(case.system for case in measurement.cases))
     first, others = systems[0], systems[1:]
     head = ["", *systems, *(f"{first} ÷ {other}" for other in others)]
     rows = [_row(metric, found[metric.key], systems) for metric in measurement.metrics]

@@ -39,7 +39,7 @@ def measurement() -> Measurement:
         cases=(
             Case(system="Pyrula", run=lambda bench: _kills(bench, Pyrula(), bench.size(4, 1))),
             Case(system="DBOS", run=lambda bench: _restarts(bench, Dbos(), 1)),
-            Case(system="DBOS, second", run=lambda bench: _takeovers(bench, Dbos(), 1), at_most=1),
+            Case(system="DBOS", run=lambda bench: _takeovers(bench, Dbos(), 1), at_most=1),
         ),
     )
 
