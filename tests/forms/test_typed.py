@@ -44,6 +44,7 @@ VALUES: list[tuple[Any, Any]] = [
     (Colour, Colour.green),
     (Literal["a", 1], 1),
     (Annotated[int, Field(gt=0, examples=[1])], 4),
+    (Annotated[int, ["unhashable"]], 4),
     (Order, ORDER),
     (list[Order], [ORDER]),
     (dict[str, Line | None], {"a": Line(sku="s", count=1), "b": None}),
