@@ -9,7 +9,7 @@ import socket
 from pyrula_runtime.core.errors import ConfigurationError
 
 # connections that the kernel keeps while we are busy: a crowd that comes at once is not told to come again in a second
-_BACKLOG = 1024
+BACKLOG = 1024
 
 _WHY_NOT = {
     errno.EADDRINUSE: "it is in use by another program; end that program",
@@ -31,7 +31,7 @@ def listening_on(host: str, port: int) -> socket.socket:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
         # listened to here already: of two that bind the same port at once, SO_REUSEADDR refuses one only now
-        listening.listen(_BACKLOG)
+        listening.listen(BACKLOG)
     except OSError as error:
         listening.close()
         reason = _WHY_NOT.get(error.errno or 0, os.strerror(error.errno or 0))

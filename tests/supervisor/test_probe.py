@@ -1,4 +1,4 @@
-"""HTTP without a socket: what bytes come out for what bytes go in, however they are cut and whatever is wrong with them."""
+"""HTTP without a socket: which bytes come out for which go in, however they are cut and whatever is wrong."""
 
 from __future__ import annotations
 
