@@ -7,6 +7,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from pyrula_runtime.options import DAY_S
+
 if TYPE_CHECKING:
     from pyrula_runtime.client.workflow_client import WorkflowClient
     from pyrula_runtime.stores.protocol import Store
@@ -14,8 +16,13 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 
-def ask(store_url: str | None, work: Callable[[WorkflowClient, Store], Awaitable[Answer]]) -> Answer:
-    """Do the work with an open client and its store; both are closed whatever comes."""
+def ask(
+    store_url: str | None, work: Callable[[WorkflowClient, Store], Awaitable[Answer]], key_ttl_s: float = DAY_S
+) -> Answer:
+    """Do the work with an open client and its store; both are closed whatever comes.
+
+    Idempotency keys that it submits with find their run for `key_ttl_s`.
+    """
     from pyrula_runtime.client.opening import open_store
     from pyrula_runtime.client.workflow_client import WorkflowClient
 
@@ -23,7 +30,7 @@ def ask(store_url: str | None, work: Callable[[WorkflowClient, Store], Awaitable
 
     async def working() -> Answer:
         store = open_store(store_url)
-        client = WorkflowClient(store)
+        client = WorkflowClient(store, idempotency_ttl=key_ttl_s)
         try:
             await store.open()
             return await work(client, store)

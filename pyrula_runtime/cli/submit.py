@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import sys
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,10 +17,14 @@ from pyrula_runtime.cli.endings import FAILED, say
 from pyrula_runtime.cli.flags import STORE, flag
 from pyrula_runtime.cli.session import as_json, ask, compact
 from pyrula_runtime.core.errors import RunEnded, StoreUnavailable, UsageError
+from pyrula_runtime.options import OPTIONS, WorkerOptions
 
 if TYPE_CHECKING:
     from pyrula_runtime.client.workflow_client import WorkflowClient
     from pyrula_runtime.stores.protocol import Store
+
+
+IDEMPOTENCY_TTL = next(each for each in OPTIONS if each.key == "idempotency_ttl")
 
 
 @click.command(epilog=example("""pyrula submit process_order '{"order_id": "A-17"}' --wait"""))
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
 @click.option("--wait", is_flag=True, help="Wait for the run to end and print its result; exit code 1 if it failed.")
 @click.option("--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="How long to wait; needs --wait.")
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
+@flag(IDEMPOTENCY_TTL)
 @flag(STORE)
 def submit(
     *,
@@ -40,6 +46,7 @@ def submit(
     wait: bool,
     timeout: float | None,
     wants_json: bool,
+    idempotency_ttl: str | None,
     store_url: str | None,
 ) -> int:
     """Submit a run of a workflow by its name.
@@ -49,6 +56,7 @@ def submit(
     if timeout is not None and not wait:
         raise UsageError("--timeout says how long to wait: give --wait with it")
     given = _parsed(_text_of(json_input))
+    options = WorkerOptions.from_env(os.environ, idempotency_ttl=idempotency_ttl)
 
     async def work(client: WorkflowClient, store: Store) -> int:
         logging.getLogger("pyrula.client").setLevel(logging.ERROR)  # its warning is given below, with a guess
@@ -68,7 +76,7 @@ def submit(
             click.echo(compact(result))
         return 0 if error is None else FAILED
 
-    return ask(store_url, work)
+    return ask(store_url, work, options.idempotency_ttl)
 
 
 async def _outcome(handle: Any, timeout: float | None) -> tuple[Any, RunEnded | TimeoutError | None]:

@@ -44,7 +44,7 @@ def name_of(workflow: Named) -> str:
     return workflow.name
 
 
-def new_run(workflow: Named, given: Any, key: str | None, chosen_id: str | None) -> NewRun:
+def new_run(workflow: Named, given: Any, key: str | None, chosen_id: str | None, key_ttl_ms: int) -> NewRun:
     """The run to create, its input checked if the workflow's function is here."""
     name = name_of(workflow)
     raw = encode(given, f"the input of workflow {name!r}")
@@ -63,6 +63,7 @@ def new_run(workflow: Named, given: Any, key: str | None, chosen_id: str | None)
         digest=input_digest(name, orjson.dumps(tree, option=orjson.OPT_SORT_KEYS)),
         status=RunStatus.queued,
         idempotency_key=key,
+        idempotency_ttl_ms=key_ttl_ms,
     )
 
 

@@ -20,6 +20,7 @@ from pyrula_runtime.client.telling import RunSummary
 from pyrula_runtime.client.workflow_client import Statuses
 from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.options import DAY_S
 from pyrula_runtime.stores.protocol import Store
 
 R = TypeVar("R")
@@ -128,8 +129,9 @@ class SyncRunHandle(Generic[R]):
 class WorkflowClient:
     """A client of one store, which is opened at its first use and closed with it. For use from any thread."""
 
-    def __init__(self, store: Store) -> None:
-        self._client = workflow_client.WorkflowClient(store)
+    def __init__(self, store: Store, *, idempotency_ttl: float = DAY_S) -> None:
+        """A client of `store`; an idempotency key finds the run it first submitted for `idempotency_ttl` seconds."""
+        self._client = workflow_client.WorkflowClient(store, idempotency_ttl=idempotency_ttl)
         self._thread = _LoopThread()
 
     def __enter__(self) -> Self:

@@ -20,6 +20,7 @@ from pyrula_runtime.client.telling import RunSummary
 from pyrula_runtime.core.errors import IllegalTransition, RunNotFound, StoreUnavailable, UsageError
 from pyrula_runtime.core.ids import checked_run_id
 from pyrula_runtime.core.status import TERMINAL, RunStatus
+from pyrula_runtime.options import DAY_S, MONTH_S
 from pyrula_runtime.stores.protocol import Delivery, Message, RunQuery, RunRecord, Store
 
 log = logging.getLogger("pyrula.client")
@@ -35,10 +36,14 @@ Statuses = RunStatus | str | Iterable[RunStatus | str]
 class WorkflowClient:
     """A client of one store, which is opened at its first use and closed with it. For use on one event loop."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, idempotency_ttl: float = DAY_S) -> None:
+        """A client of `store`; an idempotency key finds the run it first submitted for `idempotency_ttl` seconds."""
         given: object = store
         if isinstance(given, str):
             raise UsageError(f"WorkflowClient takes a store: WorkflowClient(open_store({given!r}))")
+        if not 0 < idempotency_ttl < MONTH_S:
+            raise UsageError(f"idempotency_ttl={idempotency_ttl} must be more than 0 and less than {MONTH_S:g} seconds")
+        self._idempotency_ttl_ms = round(idempotency_ttl * 1000)
         self._door = Door(store)
         self._endings = Endings()
         self._looked_for: set[str] = set()
@@ -85,10 +90,10 @@ class WorkflowClient:
         """Create a run and return at once; a worker takes it.
 
         By function the input is checked here and the run is pinned to the workflow's version; by name neither. The
-        same `idempotency_key` (for 24 h) or `run_id` with the same input gives the first run back; with another input
+        same `idempotency_key` (for `idempotency_ttl`) or `run_id` with the same input gives the first run back; with another input
         it raises IdempotencyConflict.
         """
-        new = submitting.new_run(workflow, input, idempotency_key, run_id)
+        new = submitting.new_run(workflow, input, idempotency_key, run_id, self._idempotency_ttl_ms)
         store = await self._door.store()
         if isinstance(workflow, str):
             await self._tell_if_unserved(store, workflow)

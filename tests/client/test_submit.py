@@ -169,3 +169,19 @@ async def test_an_outage_says_how_to_submit_again(url: str, monkeypatch: pytest.
         with pytest.raises(StoreUnavailable, match="with the same idempotency key, which is safe"):
             await client.submit("unpinned", 1, idempotency_key="k")
     assert tried[1].idempotency_key == "k"
+
+
+async def test_a_key_finds_its_run_as_long_as_the_client_says(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(url)
+    seen: list[NewRun] = []
+    submit = store.submit
+    monkeypatch.setattr(store, "submit", lambda run: (seen.append(run), submit(run))[1])
+    async with WorkflowClient(store, idempotency_ttl=90) as client:
+        await client.submit("unpinned", 1, idempotency_key="k")
+    assert seen[0].idempotency_ttl_ms == 90_000
+
+
+@pytest.mark.parametrize("seconds", [0, -1, math.nan, math.inf])
+def test_an_absurd_life_of_keys_is_refused(url: str, seconds: float) -> None:
+    with pytest.raises(UsageError, match="idempotency_ttl"):
+        WorkflowClient(open_store(url), idempotency_ttl=seconds)

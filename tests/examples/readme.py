@@ -30,7 +30,6 @@ LATER = frozenset(
         "shard_count",
         "shard_lease_ttl",
         "shard_lease_interval",
-        "idempotency_ttl",
         "live_ttl_after_archive",
         "poison.max_retries",
         "poison.retry_ttl_s",
