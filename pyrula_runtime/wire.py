@@ -55,6 +55,8 @@ class Start:
     options: dict[str, Any] = field(default_factory=dict)
     log_format: str = "text"
     log_level: str = "INFO"
+    warmup: str = ""  # module:function that a template calls once after the import
+    after_fork: str = ""  # module:function that a worker calls before it serves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ in every version to come; any other change of the layout raises the version, and
 
 Two records are special. A *span* (who executes on the lane or on a thread) is written millions of times an hour, so
 its names are packed and sealed once, as a `Place`, and the body, in front of them, carries the seal of that block. A
-*word* is one 64-bit number, milliseconds of the monotonic clock or 0.
+*word* is one 64-bit number, milliseconds of the monotonic clock, or the kernel's id of a thread; 0: none.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from urllib.parse import quote
 from zlib import crc32
 
 MAGIC = b"PYRULABX"
-VERSION = 1
+VERSION = 2
 RUN_SLOTS = 1024
 THREAD_SLOTS = 256
 NO_SLOT = -1  # what a full table gives; giving it back changes nothing
@@ -40,7 +40,8 @@ PHASE_AT = HEAD_AT + SEAL.size + HEAD.size
 CONTROL_BEAT_AT = PHASE_AT + SEAL.size + PHASE.size
 LANE_BEAT_AT = CONTROL_BEAT_AT + SEAL.size + WORD.size
 STORE_LOCK_AT = LANE_BEAT_AT + SEAL.size + WORD.size
-FULL_AT = STORE_LOCK_AT + SEAL.size + WORD.size
+LANE_THREAD_AT = STORE_LOCK_AT + SEAL.size + WORD.size
+FULL_AT = LANE_THREAD_AT + SEAL.size + WORD.size
 LANE_AT = FULL_AT + SEAL.size + FULL.size
 SPAN_SIZE = SEAL.size + SPAN.size + PLACE.size
 THREADS_AT = LANE_AT + SPAN_SIZE

@@ -36,6 +36,7 @@ class BoxView:
     control_beat_ms: int | None
     lane_beat_ms: int | None
     store_lock_since_ms: int | None
+    lane_thread: int | None  # the kernel's id of the lane's thread
     lane: Executing | Nobody | None
     threads: tuple[Executing, ...]
     threads_complete: bool  # False: a record was unknown, or the table has overflowed at some time
@@ -102,6 +103,7 @@ def _view(path: Path, data: bytes, head: tuple[Any, ...], *, held: bool) -> BoxV
         control_beat_ms=_word(data, layout.CONTROL_BEAT_AT),
         lane_beat_ms=_word(data, layout.LANE_BEAT_AT),
         store_lock_since_ms=_word(data, layout.STORE_LOCK_AT),
+        lane_thread=_word(data, layout.LANE_THREAD_AT),
         lane=_span(data, layout.LANE_AT),
         threads=tuple(span for span in spans if isinstance(span, Executing)),
         threads_complete=not threads_full and None not in spans,

@@ -80,6 +80,10 @@ class BlackBox:
         """This process has had the store's write lock since this monotonic time; 0: it has not."""
         self._put(layout.STORE_LOCK_AT, layout.WORD.pack(ms))
 
+    def lane_thread(self, thread_id: int) -> None:
+        """The kernel's id of the lane's thread, for whoever looks from outside at what it does."""
+        self._put(layout.LANE_THREAD_AT, layout.WORD.pack(thread_id))
+
     def enter_lane(self, place: Place, ms: int) -> None:
         """The lane executes this from now on; to be said before the code gets control."""
         self._entries = entries = self._entries + 1
@@ -159,7 +163,7 @@ def _image(head: bytes) -> bytes:
             layout.PREFIX.pack(layout.MAGIC, layout.VERSION),
             sealed(head),
             sealed(layout.PHASE.pack(Phase.starting.value, b"")),
-            zero * 3,
+            zero * 4,
             sealed(layout.FULL.pack(False, False)),
             nowhere * (1 + layout.THREAD_SLOTS),
             layout.NOTHING_HELD * layout.RUN_SLOTS,

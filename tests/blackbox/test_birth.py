@@ -26,7 +26,7 @@ def test_a_new_box_knows_everything_and_has_nothing(box: BlackBox) -> None:
     view = read_box(box.path)
     assert view is not None
     assert (view.phase, view.lane) == (Phase.starting, NOBODY)
-    assert (view.control_beat_ms, view.lane_beat_ms, view.store_lock_since_ms) == (0, 0, 0)
+    assert (view.control_beat_ms, view.lane_beat_ms, view.store_lock_since_ms, view.lane_thread) == (0, 0, 0, 0)
     assert (view.threads, view.threads_complete, view.in_flight, view.in_flight_complete) == ((), True, (), True)
     assert box.path.stat().st_size == layout.SIZE
     assert box.path.stat().st_mode & 0o777 == 0o600

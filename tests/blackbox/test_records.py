@@ -54,7 +54,7 @@ class BoxMachine(RuleBasedStateMachine):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
         self.box = created(Path(self.folder.name))
-        self.words = {"control_beat_ms": 0, "lane_beat_ms": 0, "store_lock_since_ms": 0}
+        self.words = {"control_beat_ms": 0, "lane_beat_ms": 0, "store_lock_since_ms": 0, "lane_thread": 0}
         self.phase: tuple[Phase, str] = (Phase.starting, "")
         self.lane: Executing | Nobody = NOBODY
         self.entries = 0
@@ -75,6 +75,11 @@ class BoxMachine(RuleBasedStateMachine):
     def lock_tenure(self, ms: int) -> None:
         self.box.lock_tenure(ms)
         self.words["store_lock_since_ms"] = ms
+
+    @rule(thread_id=st.integers(0, 2**22))
+    def lane_thread(self, thread_id: int) -> None:
+        self.box.lane_thread(thread_id)
+        self.words["lane_thread"] = thread_id
 
     @rule(phase=st.sampled_from(Phase), reason=st.text("aé ", max_size=100))
     def set_phase(self, phase: Phase, reason: str) -> None:
@@ -175,11 +180,11 @@ def seen_as(image: bytes, folder: Path) -> BoxView | None:
 
 def facts(view: BoxView) -> list[tuple[object, ...]]:
     """Each record's meaning: all of it, or only that it is unknown."""
-    words = [(view.control_beat_ms,), (view.lane_beat_ms,), (view.store_lock_since_ms,), (view.lane,)]
-    return [*words, (view.phase, view.exit_reason)]
+    words = [(view.control_beat_ms,), (view.lane_beat_ms,), (view.store_lock_since_ms,), (view.lane_thread,)]
+    return [*words, (view.lane,), (view.phase, view.exit_reason)]
 
 
-UNKNOWN = [(None,), (None,), (None,), (None,), (None, "")]
+UNKNOWN = [(None,), (None,), (None,), (None,), (None,), (None, "")]
 
 
 def assert_nothing_invented(found: BoxView | None, *truths: BoxView) -> None:
