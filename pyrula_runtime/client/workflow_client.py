@@ -90,8 +90,8 @@ class WorkflowClient:
         """Create a run and return at once; a worker takes it.
 
         By function the input is checked here and the run is pinned to the workflow's version; by name neither. The
-        same `idempotency_key` (for `idempotency_ttl`) or `run_id` with the same input gives the first run back; with another input
-        it raises IdempotencyConflict.
+        same `idempotency_key` (for `idempotency_ttl`) or `run_id` with the same input gives the first run back; with
+        another input it raises IdempotencyConflict.
         """
         new = submitting.new_run(workflow, input, idempotency_key, run_id, self._idempotency_ttl_ms)
         store = await self._door.store()

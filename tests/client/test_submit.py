@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +23,7 @@ from pyrula.workflows import (
     open_store,
     workflow,
 )
-from pyrula_runtime.stores.protocol import NewRun, Serves, WorkerRecord
+from pyrula_runtime.stores.protocol import NewRun, Serves, Submitted, WorkerRecord
 
 
 class Order(BaseModel):
@@ -175,7 +176,12 @@ async def test_a_key_finds_its_run_as_long_as_the_client_says(url: str, monkeypa
     store = open_store(url)
     seen: list[NewRun] = []
     submit = store.submit
-    monkeypatch.setattr(store, "submit", lambda run: (seen.append(run), submit(run))[1])
+
+    def watched(run: NewRun) -> Awaitable[Submitted]:
+        seen.append(run)
+        return submit(run)
+
+    monkeypatch.setattr(store, "submit", watched)
     async with WorkflowClient(store, idempotency_ttl=90) as client:
         await client.submit("unpinned", 1, idempotency_key="k")
     assert seen[0].idempotency_ttl_ms == 90_000
