@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 
 from pyrula_runtime.core.ids import run_id
@@ -75,6 +76,12 @@ async def journal_of(store: Store, run: str) -> Sequence[bytes]:
     while page := await store.read_journal(run, len(entries)):
         entries += page
     return entries
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Wait for what another thread or process is about to do."""
+    while not await condition():  # noqa: ASYNC110 - there is no event to wait for on this side
+        await asyncio.sleep(0.002)
 
 
 def worker(incarnation: str, *, running: int = 0) -> WorkerRecord:

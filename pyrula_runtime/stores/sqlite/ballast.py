@@ -41,7 +41,7 @@ class Ballast:
         The caller holds the write lock.
         """
         now = time.monotonic()
-        if now - self._tried < _TRY_S or self._length() >= self._size:
+        if self._size == 0 or now - self._tried < _TRY_S or self._length() >= self._size:
             return
         self._tried = now
         disk = os.statvfs(self._path.parent)

@@ -134,11 +134,12 @@ class Batches:
             write.is_done = True
 
     def _beat(self, tx: Tx, writes: list[Write]) -> None:
-        if self._beaten_ms is not None and tx.mono_ms - self._beaten_ms < pulse.EVERY_MS:
-            return
-        if not writes or any(write.is_alive for write in writes):
-            pulse.beat(tx)
-            self._beaten_ms = tx.mono_ms
+        if self._beaten_ms is not None:
+            recent = tx.mono_ms - self._beaten_ms < min(pulse.EVERY_MS, self.beat_every_ms)
+            if recent or (writes and not any(write.is_alive for write in writes)):
+                return
+        pulse.beat(tx)
+        self._beaten_ms = tx.mono_ms
 
     def fail(self, writes: list[Write], error: Failure) -> None:
         """Tell the calls that are not done, and give the connection up."""

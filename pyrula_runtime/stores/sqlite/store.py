@@ -74,13 +74,15 @@ class SqliteStore:
         return opened
 
     def _write(self, work: Callable[[Tx], Answer], *, is_alive: bool = True) -> asyncio.Future[Answer]:
+        writer = self._here().writer
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._here().writer.put(Write(work, future, is_alive=is_alive))
+        writer.put(Write(work, future, is_alive=is_alive))
         return future
 
     def _read(self, work: Callable[[apsw.Connection], Answer]) -> asyncio.Future[Answer]:
+        reads = self._here().reads
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._here().reads.put(Call(work, future))
+        reads.put(Call(work, future))
         return future
 
     def _locks_live(self, lock_ttl_ms: int) -> None:

@@ -111,6 +111,7 @@ async def test_an_ending_repeated_is_a_duplicate_and_any_other_is_refused(store:
     await store.commit(mine)
     assert (await store.commit(mine)).append is Append.duplicate
     for other in (
+        appending(claim.token, 0, ending=COMPLETED),
         appending(claim.token, 0, b"last", ending=FAILED),
         appending(claim.token, 0, b"last", ending=Ending(status=RunStatus.completed, result=b'"else"')),
         appending(claim.token, 0, b"other", ending=COMPLETED),
