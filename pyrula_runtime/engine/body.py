@@ -193,6 +193,16 @@ class AsyncBody:
         return self.loop.branch()
 
 
+class Stay(Protocol):
+    """The record of when a thread executes the code of a run and when it only waits."""
+
+    def enter(self) -> None:
+        """The code goes on."""
+
+    def leave(self) -> None:
+        """The code waits."""
+
+
 class _Waiting:
     """Operations that a threaded body waits for, all together; the answer is taken by its thread."""
 
@@ -212,6 +222,7 @@ class SyncBody:
         run: Callable[[SyncBody], Any],
         lane: asyncio.AbstractEventLoop,
         start_thread: Callable[[Callable[[], None]], object],
+        stay: Stay,
     ) -> None:
         self.is_parked = False
         self.run_id = port.run_id
@@ -219,6 +230,7 @@ class SyncBody:
         self._run = run
         self._lane = lane
         self._start_thread = start_thread
+        self._stay = stay
         self._branch = Branch()
         self._waiting: _Waiting | None = None
         self._over = False
@@ -281,8 +293,10 @@ class SyncBody:
         waiting = _Waiting(ops)
         if not ops:
             return []
+        self._stay.leave()
         self._lane.call_soon_threadsafe(self._asked, waiting, calls)
         error = waiting.answer.get()
+        self._stay.enter()
         if error is not None:
             raise error
         return [waiting.values[op.op_id] for op in ops]

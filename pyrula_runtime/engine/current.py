@@ -6,7 +6,9 @@ A context variable carries it, so that child tasks, callbacks and threads starte
 from __future__ import annotations
 
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from pyrula_runtime.blackbox import Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +20,11 @@ class Current:
     op_id: str = ""
     step: str = ""
     attempt: int = 0
+    place: Place = field(init=False, repr=False, compare=False)  # the same for the black box
+
+    def __post_init__(self) -> None:
+        """Make the place once, so that entering it costs next to nothing."""
+        object.__setattr__(self, "place", Place(run_id=self.run_id, workflow=self.workflow, step=self.step))
 
     @property
     def idempotency_key(self) -> str:

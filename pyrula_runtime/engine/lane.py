@@ -18,10 +18,11 @@ import random
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
 
+from pyrula_runtime.blackbox import NO_SLOT
 from pyrula_runtime.core.cursor import Asked
 from pyrula_runtime.core.errors import ErrorRecord, InputError, StoreUnavailable
 from pyrula_runtime.core.locks import Token
@@ -29,6 +30,7 @@ from pyrula_runtime.core.status import RunEvent, RunStatus, after
 from pyrula_runtime.engine.body import AsyncBody, Body, SyncBody
 from pyrula_runtime.engine.codec import dump_error, load_entry, load_json
 from pyrula_runtime.engine.current import Current, current
+from pyrula_runtime.engine.presence import DrivenBody, Presence, ThreadSpan, Unrecorded, lane_loop
 from pyrula_runtime.engine.program import Program, StepCall
 from pyrula_runtime.engine.slots import Slots
 from pyrula_runtime.engine.step_run import StepRun
@@ -51,6 +53,7 @@ class LaneSetup:
     on_free_slot: Callable[[], None]  # any thread: a slot came free that no claim took over
     on_outage: Callable[[StoreUnavailable], None]  # any thread: the store could not be used
     on_failed: Callable[[BaseException], None]  # any thread: the lane cannot go on
+    presence: Presence = field(default_factory=Unrecorded)
 
     def claim_request(self, limit: int) -> ClaimRequest:
         """A request for at most `limit` runs of the programs served here."""
@@ -68,15 +71,17 @@ class Lane:
 
     def __init__(self, setup: LaneSetup) -> None:
         self.lock_ttl_ms = setup.lock_ttl_ms
-        self.loop: asyncio.AbstractEventLoop = asyncio.new_event_loop()
+        self.loop = lane_loop(setup.presence)
         self.thread = threading.Thread(target=self._run, name="pyrula-lane", daemon=True)
         self.driving: Current | None = None  # whose body is running right now
         self.turns_done = 0
         self.draining = False
         self._setup = setup
+        self._presence = setup.presence
         self._store = setup.store
         self._one = setup.claim_request(1)
         self._turns: dict[str, Turn] = {}
+        self._records: dict[Token, int] = {}  # where the black box has a turn's run
         self._coming: set[Token] = set()  # claimed, and not yet a turn
         self._forsworn: set[Token] = set()  # dead before they became a turn
         self._threads_of: dict[str, int] = {}
@@ -133,6 +138,7 @@ class Lane:
             self.loop.call_soon_threadsafe(self.loop.stop)
 
     def _run(self) -> None:
+        self._presence.lane_thread(threading.get_native_id())
         asyncio.set_event_loop(self.loop)
         self.loop.set_task_factory(cast(Any, _tagging_factory))
         self.loop.set_exception_handler(self._on_callback_error)
@@ -200,6 +206,7 @@ class Lane:
             self._hand_back(claim, error=dump_error(record))
             return
         self._turns[turn.run_id] = turn
+        self._records[claim.token] = self._presence.hold(turn.run_id, claim.token.fence)
         self._coming.discard(claim.token)
         turn.begin()
 
@@ -241,7 +248,7 @@ class Lane:
                 current.set(whose)
                 return await start(operations, load_json(claim.input))
 
-            return _DrivenBody(AsyncBody(turn, body), self, whose)
+            return DrivenBody(AsyncBody(turn, body), whose, self, self._presence)
 
         run = program.run
         if run is None:
@@ -251,10 +258,16 @@ class Lane:
             current.set(whose)
             return run(operations, load_json(claim.input))
 
-        return SyncBody(turn, threaded, self.loop, partial(self._in_thread, self._body_threads, turn.run_id))
+        span = ThreadSpan(self._presence, whose.place)
 
-    def in_thread(self, run_id: str, work: Callable[[], Any]) -> Future[Any]:
-        return self._in_thread(self._step_threads, run_id, work)
+        def in_thread(work: Callable[[], None]) -> object:
+            return self._in_thread(self._body_threads, turn.run_id, partial(span.around, work))
+
+        return SyncBody(turn, threaded, self.loop, in_thread, span)
+
+    def in_thread(self, whose: Current, work: Callable[[], Any]) -> Future[Any]:
+        span = ThreadSpan(self._presence, whose.place)
+        return self._in_thread(self._step_threads, whose.run_id, partial(span.around, work))
 
     def perform(self, turn: Turn, asked: Asked, call: StepCall) -> StepRun:
         whose = Current(run_id=turn.run_id, workflow=turn.program.name)
@@ -288,6 +301,7 @@ class Lane:
     def _forget(self, turn: Turn) -> None:
         if self._turns.get(turn.run_id) is turn:
             del self._turns[turn.run_id]
+        self._presence.drop(self._records.pop(turn.claim.token, NO_SLOT))
 
     def _free_slot(self) -> None:
         self._setup.slots.give(1)
@@ -353,35 +367,6 @@ class Lane:
         else:
             self._threads_of.pop(run_id, None)
             self._thread_left.set()
-
-
-class _DrivenBody:
-    """An async body with the lane's note of whose code is running: what watchdog and black box go by."""
-
-    def __init__(self, body: AsyncBody, lane: Lane, whose: Current) -> None:
-        self._body = body
-        self._lane = lane
-        self._whose = whose
-        self.is_parked = True
-
-    def start(self) -> None:
-        self._drive(self._body.start)
-
-    def deliver(self, op: Any, value: object, error: BaseException | None) -> None:
-        self._drive(self._body.deliver, op, value, error)
-
-    def strike(self) -> None:
-        self._drive(self._body.strike)
-
-    def suspend(self) -> None:
-        self._drive(self._body.suspend)
-
-    def _drive(self, act: Callable[..., None], *args: object) -> None:
-        outer, self._lane.driving = self._lane.driving, self._whose
-        try:
-            act(*args)
-        finally:
-            self._lane.driving = outer
 
 
 def _tagging_factory(

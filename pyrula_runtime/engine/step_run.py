@@ -37,7 +37,7 @@ class StepPlace(Protocol):
 
     loop: asyncio.AbstractEventLoop
 
-    def in_thread(self, run_id: str, work: Callable[[], Any]) -> Future[Any]:
+    def in_thread(self, whose: Current, work: Callable[[], Any]) -> Future[Any]:
         """Run a plain step's code in a thread."""
 
     def now_ms(self) -> int:
@@ -76,22 +76,20 @@ class StepRun:
         self._disarm()
         context = contextvars.copy_context()
         number = self._failed_attempts + 1
-        context.run(
-            current.set,
-            Current(
-                run_id=self._whose.run_id,
-                workflow=self._whose.workflow,
-                op_id=self._op.op_id,
-                step=self._op.name,
-                attempt=number,
-            ),
+        whose = Current(
+            run_id=self._whose.run_id,
+            workflow=self._whose.workflow,
+            op_id=self._op.op_id,
+            step=self._op.name,
+            attempt=number,
         )
+        context.run(current.set, whose)
         if self._call.timeout_s is not None:
             self._timer = self._place.loop.call_later(self._call.timeout_s, self._timed_out, number)
         if self._call.is_async:
             self._attempt_on_lane(context, number)
         else:
-            self._attempt_in_thread(context, number)
+            self._attempt_in_thread(context, whose)
 
     def _attempt_on_lane(self, context: contextvars.Context, number: int) -> None:
         try:
@@ -103,14 +101,14 @@ class StepRun:
         self._abandon = task.cancel
         task.add_done_callback(lambda task: self._task_done(task, number))
 
-    def _attempt_in_thread(self, context: contextvars.Context, number: int) -> None:
-        future = self._place.in_thread(self._whose.run_id, partial(context.run, self._call.call))
+    def _attempt_in_thread(self, context: contextvars.Context, whose: Current) -> None:
+        future = self._place.in_thread(whose, partial(context.run, self._call.call))
         self._abandon = future.cancel  # only before it has begun
         loop = self._place.loop
 
         def done(future: Future[Any]) -> None:
             if not future.cancelled() and not loop.is_closed():
-                loop.call_soon_threadsafe(self._thread_done, future, number)
+                loop.call_soon_threadsafe(self._thread_done, future, whose.attempt)
 
         future.add_done_callback(done)
 

@@ -15,6 +15,7 @@ from pyrula_runtime.core import ids
 from pyrula_runtime.core.errors import InputError
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.engine.lane import Lane, LaneSetup
+from pyrula_runtime.engine.presence import Presence, Unrecorded
 from pyrula_runtime.engine.program import Program, StepCall
 from pyrula_runtime.engine.slots import Slots
 from pyrula_runtime.stores.opening import open_store
@@ -81,7 +82,9 @@ class LaneAtWork:
 
 
 @asynccontextmanager
-async def lane_at_work(folder: Path, programs: Sequence[Program]) -> AsyncIterator[LaneAtWork]:
+async def lane_at_work(
+    folder: Path, programs: Sequence[Program], presence: Presence | None = None
+) -> AsyncIterator[LaneAtWork]:
     """Start a lane that serves these programs."""
     store = open_store(f"sqlite:///{folder / 'runs.db'}")
     await store.open()
@@ -96,6 +99,7 @@ async def lane_at_work(folder: Path, programs: Sequence[Program]) -> AsyncIterat
         on_free_slot=lambda: None,
         on_outage=lambda error: None,
         on_failed=lambda error: failures[0].failures.put(error),
+        presence=presence or Unrecorded(),
     )
     at_work = LaneAtWork(store, Lane(setup), setup)
     failures.append(at_work)

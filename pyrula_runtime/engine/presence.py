@@ -1,0 +1,196 @@
+"""Who executes: written down before the code gets control, so that it can be read when nobody can be asked any more.
+
+Three places are watched. A *body* is driven from the lane under `DrivenBody`. Everything else that runs on the lane's
+loop, steps and the tasks, callbacks and timers they start, runs through a handle of the loop, and its context says
+whose it is: `LaneLoop` makes handles that look there. A *thread* says it itself, and says that it does nothing while it
+waits for the outcomes of steps. With an event loop of another kind (uvloop, say) the steps on the lane go unrecorded;
+the watchdog still finds them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from asyncio import events
+from collections.abc import Callable
+from contextvars import Context
+from typing import Any, Protocol, TypeVar, TypeVarTuple
+
+from pyrula_runtime.blackbox import NO_SLOT, Place
+from pyrula_runtime.engine.body import AsyncBody
+from pyrula_runtime.engine.current import Current, current
+
+Returned = TypeVar("Returned")
+Arguments = TypeVarTuple("Arguments")
+
+
+class Presence(Protocol):
+    """What a lane writes down; the black box is the one that counts."""
+
+    def lane_thread(self, thread_id: int) -> None:
+        """The kernel's id of the lane's thread."""
+
+    def beat_lane(self, ms: int) -> None:
+        """The lane's loop was here at this monotonic time."""
+
+    def enter_lane(self, place: Place, ms: int) -> None:
+        """The lane executes this from now on."""
+
+    def leave_lane(self) -> None:
+        """The lane executes no turn from now on."""
+
+    def enter_thread(self, place: Place, ms: int) -> int:
+        """The calling thread executes this from now on; gives what `leave_thread` takes."""
+
+    def leave_thread(self, slot: int) -> None:
+        """That thread executes no turn from now on."""
+
+    def hold(self, run_id: str, fence: int) -> int:
+        """This run is in flight here; gives what `drop` takes."""
+
+    def drop(self, slot: int) -> None:
+        """That run is in flight no more."""
+
+
+class Unrecorded:
+    """Where nobody looks, nothing is written down."""
+
+    def lane_thread(self, thread_id: int) -> None: ...
+
+    def beat_lane(self, ms: int) -> None: ...
+
+    def enter_lane(self, place: Place, ms: int) -> None: ...
+
+    def leave_lane(self) -> None: ...
+
+    def enter_thread(self, place: Place, ms: int) -> int:
+        return NO_SLOT
+
+    def leave_thread(self, slot: int) -> None: ...
+
+    def hold(self, run_id: str, fence: int) -> int:
+        return NO_SLOT
+
+    def drop(self, slot: int) -> None: ...
+
+
+def mono_ms() -> int:
+    """The monotonic clock that all processes of a host share."""
+    return time.monotonic_ns() // 1_000_000
+
+
+class ThreadSpan:
+    """One thread's stay in the code of a run."""
+
+    def __init__(self, presence: Presence, place: Place) -> None:
+        self._presence = presence
+        self._place = place
+        self._slot = NO_SLOT
+
+    def enter(self) -> None:
+        """The code goes on."""
+        self._slot = self._presence.enter_thread(self._place, mono_ms())
+
+    def leave(self) -> None:
+        """The code waits, or is over."""
+        self._presence.leave_thread(self._slot)
+        self._slot = NO_SLOT
+
+    def around(self, work: Callable[[], Returned]) -> Returned:
+        """Do the work, in this thread."""
+        self.enter()
+        try:
+            return work()
+        finally:
+            self.leave()
+
+
+class Driver(Protocol):
+    """The lane, as far as it remembers whose body it drives."""
+
+    driving: Current | None
+
+
+class DrivenBody:
+    """An async body with the note of whose code is running: what watchdog and black box go by."""
+
+    def __init__(self, body: AsyncBody, whose: Current, driver: Driver, presence: Presence) -> None:
+        self._body = body
+        self._whose = whose
+        self._driver = driver
+        self._presence = presence
+        self.is_parked = True
+
+    def start(self) -> None:
+        self._drive(self._body.start)
+
+    def deliver(self, op: Any, value: object, error: BaseException | None) -> None:
+        self._drive(self._body.deliver, op, value, error)
+
+    def strike(self) -> None:
+        self._drive(self._body.strike)
+
+    def suspend(self) -> None:
+        self._drive(self._body.suspend)
+
+    def _drive(self, act: Callable[..., None], *args: object) -> None:
+        outer, self._driver.driving = self._driver.driving, self._whose
+        self._presence.enter_lane(self._whose.place, mono_ms())
+        try:
+            act(*args)
+        finally:
+            self._driver.driving = outer
+            if outer is None:
+                self._presence.leave_lane()
+            else:
+                self._presence.enter_lane(outer.place, mono_ms())
+
+
+def lane_loop(presence: Presence) -> asyncio.AbstractEventLoop:
+    """A new event loop of the kind that this process uses, one that keeps records if it is asyncio's own."""
+    loop = asyncio.new_event_loop()
+    if type(loop) is not asyncio.SelectorEventLoop:
+        return loop
+    loop.close()
+    return LaneLoop(presence)
+
+
+class LaneLoop(asyncio.SelectorEventLoop):
+    """asyncio's loop, whose handles write down whose code they run."""
+
+    def __init__(self, presence: Presence) -> None:
+        super().__init__()
+        self._soon = _recording(events.Handle, presence)
+        self._later = _recording(events.TimerHandle, presence)
+
+    def _call_soon(self, callback: Callable[..., object], args: Any, context: Context | None) -> events.Handle:
+        """Every callback comes by here, also those of other threads; asyncio's own makes a plain handle instead."""
+        handle: events.Handle = self._soon(callback, args, self, context)
+        self._ready.append(handle)  # type: ignore[attr-defined]
+        return handle
+
+    def call_at(
+        self, when: float, callback: Callable[[*Arguments], object], *args: *Arguments, context: Context | None = None
+    ) -> events.TimerHandle:
+        timer = super().call_at(when, callback, *args, context=context)
+        timer.__class__ = self._later
+        return timer
+
+
+def _recording(kind: type[Any], presence: Presence) -> type[Any]:
+    """A kind of handle that keeps the record. Closures, because this is on the path of every step of the loop."""
+    run, whose_of = kind._run, current
+    enter, leave, clock_ns = presence.enter_lane, presence.leave_lane, time.monotonic_ns
+
+    def recorded_run(self: Any) -> None:
+        whose = self._context.get(whose_of)
+        if whose is None:
+            run(self)
+            return
+        enter(whose.place, clock_ns() // 1_000_000)
+        try:
+            run(self)
+        finally:
+            leave()
+
+    return type(kind.__name__, (kind,), {"__slots__": (), "_run": recorded_run})
