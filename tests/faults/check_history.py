@@ -51,6 +51,7 @@ class RunHistory:
     claims: list[Held] = field(default_factory=list)
     commits: list[Call] = field(default_factory=list)  # that answered
     marks: list[tuple[float, int]] = field(default_factory=list)  # from when on, the lowest fence that may write
+    renewals: list[tuple[float, int, str]] = field(default_factory=list)  # of locks that lived on: began, fence, by
     seen: list[Entries] = field(default_factory=list)
     statuses: list[tuple[float, float, str]] = field(default_factory=list)  # began, ended, status
     endings: list[str] = field(default_factory=list)  # terminal statuses that somebody certainly wrote
@@ -114,6 +115,12 @@ def _note_ending(run: RunHistory, call: Call, status: str | None, *, is_first: b
             run.endings.append(str(status))
 
 
+def _note_renewal(runs: Runs, call: Call) -> None:
+    for token in call.given["tokens"]:
+        if token["run"] not in call.answer["lost"]:
+            runs[token["run"]].renewals.append((call.began, token["fence"], call.proc))
+
+
 def _note_release(runs: Runs, call: Call) -> None:
     if call.answer["done"]:
         run = runs[call.given["run"]]
@@ -157,6 +164,7 @@ def _entries(call: Call, start: int, digests: Sequence[str], length: int | None)
 _NOTES: dict[str, Callable[[Runs, Call], None]] = {
     "claim": _note_claims,
     "commit": _note_commit,
+    "renew": _note_renewal,
     "release": _note_release,
     "amend": _note_amend,
     "read": _note_read,
@@ -253,16 +261,18 @@ def i5_commits_stay(history: History) -> Iterator[str]:
 
 
 def i6_only_the_newest_holder_writes(history: History) -> Iterator[str]:
-    """Nobody writes under a claim that is over: given up, ended, or followed by another one, before the call began."""
+    """Nobody writes or renews under a claim that is over: given up, ended, or followed by another, before the call."""
     for run_id, run in history.runs.items():
+        done = [commit for commit in run.commits if commit.answer["append"] == "done"]
+        writes = [(commit.began, commit.given["fence"], commit.proc) for commit in done] + run.renewals
         marks = sorted(run.marks)
         lowest, place = 0, 0
-        for commit in run.commits:
-            while place < len(marks) and marks[place][0] < commit.began:
+        for began, fence, by in sorted(writes):
+            while place < len(marks) and marks[place][0] < began:
                 lowest = max(lowest, marks[place][1])
                 place += 1
-            if commit.answer["append"] == "done" and commit.given["fence"] < lowest:
-                yield f"run {run_id}: {commit.proc} wrote with fence {commit.given['fence']}, which was over"
+            if fence < lowest:
+                yield f"run {run_id}: {by} wrote or renewed with fence {fence}, which was over"
         yield from _fences_along(run_id, run)
 
 

@@ -49,6 +49,11 @@ def release(at: float, fence: int) -> Call:
     return call(at, "release", {"run": "r", "fence": fence, "nonce": "n", "status": "queued"}, {"done": True})
 
 
+def renew(at: float, fence: int, *, lost: bool = False) -> Call:
+    tokens = [{"run": "r", "fence": fence, "nonce": "n"}]
+    return call(at, "renew", {"tokens": tokens}, {"lost": ["r"] if lost else [], "cancelled": []})
+
+
 def read(at: float, status: str, length: int = 0, fence: int = 1) -> Call:
     return call(at, "read", {"run": "r"}, {"run": "r", "status": status, "length": length, "fence": fence})
 
@@ -68,8 +73,10 @@ SOUND: Made = [
     submit(0.5, "s", key="k", answers="r", became="existing"),
     claim(1, 1),
     commit(2, 1, 0, "x"),
+    renew(2.5, 1),
     claim(3, 2, "x", nonce="m"),
     commit(4, 1, 1, "y", append="fenced"),
+    renew(4.5, 1, lost=True),
     commit(5, 2, 1, "y", "z", ending="completed"),
     commit(6, 2, 1, "y", "z", ending="completed", append="duplicate"),
     read(7, "completed", 3, 2),
@@ -94,6 +101,8 @@ BREACHES: list[tuple[str, Made, Sequence[FinalRun]]] = [
     ("i6", [claim(0, 1), release(1, 1), commit(2, 1, 0, "x")], [final("x")]),
     ("i6", [commit(0, 1, 0, "x", ending="waiting"), commit(1, 1, 1, "y")], [final("x", "y")]),
     ("i6", [commit(0, 2, 0, "x"), commit(0.05, 1, 1, "y")], [final("x", "y", fence=2)]),
+    ("i6", [claim(0, 1), claim(1, 2), renew(2, 1)], [final(fence=2)]),
+    ("i6", [claim(0, 1), release(1, 1), renew(2, 1)], [final()]),
     ("i7", [commit(0, 1, 0, ending="completed"), commit(0.05, 1, 0, ending="failed")], [final()]),
     ("i7", [commit(0, 1, 0, ending="completed"), amend(1, "cancelled")], [final()]),
     ("i7", [read(0, "completed"), read(1, "running")], [final()]),

@@ -79,6 +79,23 @@ async def lucky(ctx: WorkflowContext, effects: str) -> int:
     return attempt + await ctx.step(leave_mark, effects, 1)
 
 
+@step
+async def dawdle(effects: str) -> None:
+    await asyncio.sleep(0.15)
+    mark(effects)
+
+
+@workflow(name="dawdling")
+async def dawdling(ctx: WorkflowContext, effects: str) -> None:
+    """A run that something may well happen to."""
+    try:
+        for _ in range(5):
+            await ctx.step(dawdle, effects)
+    except asyncio.CancelledError:
+        await ctx.step(leave_mark, effects, 0)
+        raise
+
+
 # steps that visit a gate
 
 
