@@ -282,6 +282,7 @@ class Wake(Enum):
 
 
 EVERY_WAKE = frozenset(Wake)
+EVERY_STATUS = frozenset(RunStatus)
 
 
 class Listening(Protocol):
@@ -349,8 +350,8 @@ class Store(Protocol):
     def find(self, query: RunQuery) -> Awaitable[tuple[RunRecord, ...]]:
         """List runs, newest first."""
 
-    def counts(self) -> Awaitable[Mapping[tuple[str, RunStatus], int]]:
-        """How many runs there are by workflow and status."""
+    def counts(self, statuses: frozenset[RunStatus] = EVERY_STATUS) -> Awaitable[Mapping[tuple[str, RunStatus], int]]:
+        """How many runs of these statuses there are by workflow and status; the cost grows with their number."""
 
     def beat(self, worker: WorkerRecord, forget_after_ms: int) -> Awaitable[None]:
         """Register or refresh a worker; drop records that were not refreshed for `forget_after_ms`."""

@@ -146,8 +146,10 @@ class Seam:
     def find(self, query: p.RunQuery) -> asyncio.Future[tuple[p.RunRecord, ...]]:
         return self._cross("find", lambda: self._store.find(query))
 
-    def counts(self) -> asyncio.Future[Mapping[tuple[str, RunStatus], int]]:
-        return self._cross("counts", self._store.counts)
+    def counts(
+        self, statuses: frozenset[RunStatus] = p.EVERY_STATUS
+    ) -> asyncio.Future[Mapping[tuple[str, RunStatus], int]]:
+        return self._cross("counts", lambda: self._store.counts(statuses))
 
     def beat(self, worker: p.WorkerRecord, forget_after_ms: int) -> asyncio.Future[None]:
         return self._cross("beat", lambda: self._store.beat(worker, forget_after_ms))

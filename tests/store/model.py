@@ -314,8 +314,8 @@ class ModelStore:
         return tuple(self._record(run) for run in list(found)[: query.limit])
 
     @verb
-    def counts(self) -> Mapping[tuple[str, RunStatus], int]:
-        return Counter((run.new.workflow, run.status) for run in self.world.runs.values())
+    def counts(self, statuses: frozenset[RunStatus] = p.EVERY_STATUS) -> Mapping[tuple[str, RunStatus], int]:
+        return Counter((run.new.workflow, run.status) for run in self.world.runs.values() if run.status in statuses)
 
     @verb
     def beat(self, worker: p.WorkerRecord, forget_after_ms: int) -> None:

@@ -6,6 +6,7 @@ cost depends on the size of the page and never on how many runs there are.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from heapq import merge
 from itertools import islice, product
@@ -73,6 +74,7 @@ def _newest(db: apsw.Connection, query: RunQuery) -> list[str]:
     return [run_id for (run_id,) in islice(merge(*ranges, reverse=True), query.limit)]
 
 
-def counts(db: apsw.Connection) -> Mapping[tuple[str, RunStatus], int]:
-    """How many runs there are by workflow and status."""
-    return {(workflow, RunStatus(status)): count for workflow, status, count in db.execute(SQL["counts"])}
+def counts(db: apsw.Connection, statuses: frozenset[RunStatus]) -> Mapping[tuple[str, RunStatus], int]:
+    """How many runs of these statuses there are by workflow and status."""
+    found = db.execute(SQL["counts"], (json.dumps(sorted(statuses)),))
+    return {(workflow, RunStatus(status)): count for workflow, status, count in found if count}

@@ -133,8 +133,10 @@ class SqliteStore:
     def find(self, query: p.RunQuery) -> asyncio.Future[tuple[p.RunRecord, ...]]:
         return self._read(lambda db: listing.find(db, query, self._clock.mono_ms()))
 
-    def counts(self) -> asyncio.Future[Mapping[tuple[str, RunStatus], int]]:
-        return self._read(listing.counts)
+    def counts(
+        self, statuses: frozenset[RunStatus] = p.EVERY_STATUS
+    ) -> asyncio.Future[Mapping[tuple[str, RunStatus], int]]:
+        return self._read(partial(listing.counts, statuses=statuses))
 
     def beat(self, worker: p.WorkerRecord, forget_after_ms: int) -> asyncio.Future[None]:
         return self._write(partial(workers.beat, worker=worker, forget_after_ms=forget_after_ms))

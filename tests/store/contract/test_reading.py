@@ -66,3 +66,5 @@ async def test_counts_by_workflow_and_status(store: Store) -> None:
         ("a", RunStatus.running): 2,
         ("b", RunStatus.queued): 1,
     }
+    assert await store.counts(frozenset({RunStatus.running, RunStatus.failed})) == {("a", RunStatus.running): 2}
+    assert await store.counts(frozenset()) == {}

@@ -20,4 +20,11 @@ WITH RECURSIVE each(name) AS (
 SELECT name FROM each WHERE name IS NOT NULL
 
 -- name: counts
-SELECT workflow, status, count(*) FROM run GROUP BY workflow, status
+WITH RECURSIVE each(name) AS (
+    SELECT min(workflow) FROM run
+    UNION ALL
+    SELECT (SELECT min(workflow) FROM run WHERE workflow > each.name) FROM each WHERE each.name IS NOT NULL
+)
+SELECT each.name, wanted.value, (SELECT count(*) FROM run WHERE workflow = each.name AND status = wanted.value)
+FROM each CROSS JOIN json_each(?1) AS wanted
+WHERE each.name IS NOT NULL
