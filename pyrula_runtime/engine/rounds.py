@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -24,7 +25,7 @@ _AFTER_OUTAGE_S = 1.0
 
 @dataclass(slots=True, kw_only=True)
 class Round:
-    """One duty: what is done, and how long it rests between (seconds). `nudge` ends the rest early."""
+    """One duty: what is done, and how long it rests between (seconds; `act` may change that). `nudge` ends the rest."""
 
     name: str
     act: Callable[[], Awaitable[None]]
@@ -63,12 +64,13 @@ class Rounds:
     async def _go_round(self, work: Round) -> None:
         while not self._stopping:
             work.nudge.clear()
-            rest_s = work.period_s * (0.9 + 0.2 * self._chance())
+            longest_s = math.inf
             try:
                 await work.act()
             except StoreUnavailable as error:
                 self._health.store_failed(error)
-                rest_s = min(rest_s, _AFTER_OUTAGE_S)
+                longest_s = _AFTER_OUTAGE_S
+            rest_s = min(work.period_s * (0.9 + 0.2 * self._chance()), longest_s)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(work.nudge.wait(), rest_s)
 

@@ -1,0 +1,248 @@
+"""The clerk: a supervisor's process for every store duty that needs no user code. `python -m pyrula_runtime.clerk FD`.
+
+**Model.** One asyncio thread that listens to the supervisor and makes rounds over the store. The supervisor names the
+dead (`Bury`): whatever such an incarnation holds is freed in the same moment, and once more a second later (see
+duties.burial); each look is answered by a `Buried`. The boxes of dead workers whom nobody names, such as those of a
+supervisor that was killed, are found by a round. Orphan scan, retention and the count of the queue are rounds as well.
+
+**Nothing is lost with it.** It keeps no truth: what is held stands in the store, who is to be buried in boxes and in
+the supervisor, which tells a new clerk again. So it may be killed at any moment, and it hands nothing over.
+
+**Speed.** A burial is two hops to the store, and nothing else of the clerk may stand in its way: counts go over an
+index of what is not over yet, and the pauses between them grow while nothing changes.
+
+**What may go wrong.** The store is away: burials wait and are tried again, the supervisor hears of it in `Queue`. The
+supervisor is gone: the kernel kills this process, and where it does not, the end of the line does. Signals are not
+how a clerk is ended: a service manager that sends SIGTERM to all processes would end it before the workers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import random
+import signal
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import NoReturn
+
+from setproctitle import setproctitle
+
+from pyrula_runtime import hygiene
+from pyrula_runtime.core.errors import ConfigurationError, StoreUnavailable
+from pyrula_runtime.core.status import TERMINAL, RunStatus
+from pyrula_runtime.duties import orphans, purge
+from pyrula_runtime.duties.burial import SECOND_LOOK_MS, Burial
+from pyrula_runtime.engine.health import Health
+from pyrula_runtime.engine.rounds import Round, Rounds
+from pyrula_runtime.options import WorkerOptions
+from pyrula_runtime.runtime_dir import runtime_dir
+from pyrula_runtime.stores.clock import Clock, SystemClock
+from pyrula_runtime.stores.opening import open_store
+from pyrula_runtime.stores.protocol import Store
+from pyrula_runtime.uplink import Uplink
+from pyrula_runtime.wire import Buried, Bury, CannotStart, Drain, Hello, Message, Queue, Ready, Start
+from pyrula_runtime.workflows.logs import configure_logging
+
+log = logging.getLogger("pyrula.clerk")
+
+CLEAN, LOOP_DIED, CONFIGURATION = 0, 1, 78
+# how often boxes are looked at for dead workers nobody named: a directory listing and a lock probe each
+_BOXES_S = 1.0
+# the queue is counted so often while it changes, and so often at last while it does not
+_COUNT_S, _COUNT_IDLE_S = 2.0, 5.0
+# how often the right to write is proved while all is well; after a failure, at every count
+_PROOF_MS = 10_000
+_AFTER_OUTAGE_S = 1.0
+# a second look comes this much later than it must, so that it does not come in vain
+_SLACK_S = 0.01
+# how long a drain waits for looks under way (the second one's pause, and as much for the store), then for the rest
+_LAST_LOOKS_S, _LAST_CALLS_S = 2.0, 2.0
+# statuses of runs that are not over, or that somebody should look at
+OPEN = frozenset(RunStatus) - TERMINAL | {RunStatus.quarantined}
+
+
+class Clerk:
+    """One clerk. `run` lives on the process's only loop."""
+
+    def __init__(self, start: Start, uplink: Uplink, store: Store, directory: Path, clock: Clock) -> None:
+        self._incarnation = start.incarnation
+        self._options = WorkerOptions.from_env({}, **start.options)
+        self._uplink = uplink
+        self._store = store
+        self._clock = clock
+        self._health = Health()
+        self._stop = asyncio.Event()
+        self._opened = asyncio.Event()
+        self._rounds = Rounds(self._health, random.random, self._stop.set)
+        self._burial = Burial(store, directory, clock.mono_ms)
+        self._looks: dict[str, asyncio.Task[None]] = {}
+        self._count = Round(name="count", act=self._count_queue, period_s=_COUNT_S)
+        self._counts: Counter[str] = Counter()
+        self._proved_ms = -_PROOF_MS
+
+    async def run(self) -> int:
+        """Serve until told to stop; the exit code. Raises ConfigurationError for a store that must not be used."""
+        asyncio.get_running_loop().add_reader(self._uplink.fileno(), self._hear)
+        self._uplink.say(Hello(incarnation=self._incarnation, pid=os.getpid()))
+        serving = asyncio.create_task(self._serve())
+        stopped = asyncio.create_task(self._stop.wait())
+        await asyncio.wait((serving, stopped), return_when=asyncio.FIRST_COMPLETED)
+        if serving.done():
+            serving.result()  # raises what keeps it from serving
+        serving.cancel()
+        await self._drain()
+        return LOOP_DIED if self._health.failed_loop else CLEAN
+
+    async def _serve(self) -> None:
+        await self._open()
+        with contextlib.suppress(StoreUnavailable):  # its round tries again, and tells
+            await self._burial.act()
+        self._health.started = True
+        self._health.on_doubt = self._count.nudge.set
+        self._rounds.start(Round(name="burial", act=self._burial.act, period_s=_BOXES_S))
+        self._rounds.start(Round(name="orphan scan", act=self._scan, period_s=self._options.orphan_scan_interval))
+        self._rounds.start(Round(name="purge", act=lambda: purge.purge(self._store), period_s=purge.PERIOD_S))
+        self._rounds.start(self._count)
+        self._uplink.say(Ready(incarnation=self._incarnation))
+        await self._stop.wait()
+
+    async def _open(self) -> None:
+        """Open the store, however long it is away."""
+        while True:
+            try:
+                await self._store.open()
+            except StoreUnavailable as error:
+                self._health.store_failed(error)
+                self._tell_queue()
+                await asyncio.sleep(_AFTER_OUTAGE_S)
+            else:
+                self._opened.set()
+                return
+
+    async def _drain(self) -> None:
+        if self._looks:
+            await asyncio.wait(self._looks.values(), timeout=_LAST_LOOKS_S)
+        await self._rounds.stop(_LAST_CALLS_S / 2)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_CALLS_S / 2):
+                await self._store.close()
+
+    # the supervisor
+
+    def _hear(self) -> None:
+        try:
+            while (heard := self._uplink.hear()) is not None:
+                self._obey(heard.message)
+        except EOFError:
+            _leave(CLEAN)
+
+    def _obey(self, message: Message) -> None:
+        if isinstance(message, Bury):
+            self._bury(message.incarnation)
+        elif isinstance(message, Drain):
+            self._stop.set()
+
+    # the dead
+
+    def _bury(self, incarnation: str) -> None:
+        """Look at once. While looks are under way, what they find is the answer to whoever tells it again."""
+        if incarnation not in self._looks:
+            self._burial.in_hand.add(incarnation)
+            task = asyncio.create_task(self._look_until_final(incarnation), name=f"pyrula burial {incarnation}")
+            self._looks[incarnation] = task
+            task.add_done_callback(lambda task: self._looked(incarnation, task))
+
+    async def _look_until_final(self, incarnation: str) -> None:
+        await self._opened.wait()
+        while True:
+            pause_s = SECOND_LOOK_MS / 1000 + _SLACK_S
+            try:
+                look = await self._burial.look(incarnation)
+            except StoreUnavailable as error:
+                self._health.store_failed(error)
+                pause_s = _AFTER_OUTAGE_S
+            else:
+                self._uplink.say(Buried(incarnation=incarnation, run_ids=look.freed, final=look.final))
+                if look.freed:
+                    log.info("runs of the dead worker %s go on: %s", incarnation, ", ".join(look.freed))
+                if look.final:
+                    return
+            await asyncio.sleep(pause_s)
+
+    def _looked(self, incarnation: str, task: asyncio.Task[None]) -> None:
+        del self._looks[incarnation]
+        self._burial.in_hand.discard(incarnation)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.critical("burying %s failed: this clerk cannot go on", incarnation, exc_info=error)
+            self._health.loop_failed("burial")
+            self._stop.set()
+
+    # the rounds
+
+    async def _scan(self) -> None:
+        await orphans.scan(self._store, round(self._options.lock_ttl * 1000))
+
+    async def _count_queue(self) -> None:
+        """Count, prove the store if need be, tell; and rest for longer while nothing changes."""
+        before = self._counts
+        try:
+            if self._health.store_fault or self._clock.mono_ms() - self._proved_ms >= _PROOF_MS:
+                await self._store.ping()
+                self._proved_ms = self._clock.mono_ms()
+                self._health.store_answered()
+            self._counts = Counter()
+            for (_, status), count in (await self._store.counts(OPEN)).items():
+                self._counts[status.value] += count
+        except StoreUnavailable as error:
+            self._health.store_failed(error)
+            raise
+        finally:
+            self._tell_queue()
+        self._count.period_s = _COUNT_S if self._counts != before else min(2 * self._count.period_s, _COUNT_IDLE_S)
+
+    def _tell_queue(self) -> None:
+        message = Queue(
+            incarnation=self._incarnation,
+            store_ok=not self._health.store_fault,
+            store_url=self._store.url,
+            store_fault=self._health.store_fault,
+            counts=dict(self._counts),
+        )
+        self._uplink.say(message)
+
+
+def main(fd: int) -> NoReturn:
+    """Be the clerk of the supervisor at the other end of this descriptor."""
+    uplink = Uplink.from_fd(fd)
+    start = uplink.read_start()
+    hygiene.clean_spawned(start, os.environ)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    setproctitle("pyrula clerk")
+    configure_logging("json" if start.log_format == "json" else "text", start.log_level)
+    try:
+        code = _served(start, uplink)
+    except ConfigurationError as error:
+        uplink.say(CannotStart(incarnation=start.incarnation, reason=str(error), exit_code=CONFIGURATION))
+        code = CONFIGURATION
+    _leave(code)
+
+
+def _served(start: Start, uplink: Uplink) -> int:
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    clerk = Clerk(start, uplink, open_store(start.store_url), runtime_dir(os.environ), SystemClock())
+    return loop.run_until_complete(clerk.run())
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process whatever its threads do: one of the store's may wait for a lock that another process holds."""
+    sys.stderr.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
