@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 
 from pyrula_runtime.wire import Role
-from pyrula_supervisor import burials, exits, pace, stopping
+from pyrula_supervisor import burials, commands, exits, pace, reloading, rolling, stopping
 from pyrula_supervisor.actions import Incident
 from pyrula_supervisor.draft import Draft
 from pyrula_supervisor.events import Exited, SpawnFailed
@@ -45,6 +45,7 @@ def gone(draft: Draft, child: Child, how: str, *, was_asked: bool) -> None:
     if child.role not in (Role.clerk, Role.template):
         burials.add(draft, child.incarnation, clean=child.planned and was_asked)
     text = _text(draft, child, how)
+    commands.gone(draft, child, text)
     if child.planned:
         _planned(draft, child, text, was_asked=was_asked)
     else:
@@ -85,8 +86,10 @@ def _worker_gone(draft: Draft, child: Child, text: str) -> None:
         return
     if slot:
         draft.mark(slot.number, pace=_paced(draft, child, slot.pace), restarts=slot.restarts + 1)
-    if not child.was_ready:
-        _count_failed_start(draft, text)
+    if child.was_ready:
+        reloading.died(draft, child, text)
+    else:
+        _failed_start(draft, child, text)
 
 
 def _template_gone(draft: Draft, child: Child, text: str) -> None:
@@ -100,7 +103,9 @@ def _template_gone(draft: Draft, child: Child, text: str) -> None:
     if not draft.state.ever_ready and child.dumped:
         # All workers depend on it, and what hangs once will hang again: five timeouts would only take longer.
         _give_up(draft, text)
-    _count_failed_start(draft, text)
+    if child.was_ready:
+        reloading.died(draft, child, text)
+    _failed_start(draft, child, text)
 
 
 def _clerk_gone(draft: Draft, child: Child, text: str) -> None:
@@ -122,7 +127,11 @@ def _paced(draft: Draft, child: Child, former: Pace) -> Pace:
     return pace.failed(Pace() if healthy else former, draft.now_ms, draft.chance())
 
 
-def _count_failed_start(draft: Draft, text: str) -> None:
+def _failed_start(draft: Draft, child: Child, text: str) -> None:
+    """A worker is not to be had, for its own fault or for want of a template."""
+    if not child.was_ready:
+        reloading.failed_start(draft, child, text)
+    rolling.failed_start(draft, text, None if child.role is Role.template else child.slot)
     if draft.state.ever_ready:
         return
     draft.set(failed_starts=draft.state.failed_starts + 1)

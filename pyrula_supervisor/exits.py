@@ -31,3 +31,8 @@ def lasted(ms: int) -> str:
         if seconds >= 2 * unit_s:
             return f"{seconds / unit_s:.0f} {unit}"
     return f"{max(seconds, 0):.3g} s"
+
+
+def sized(size_bytes: int) -> str:
+    """An amount of memory for people."""
+    return f"{size_bytes / (1 << 20):,.0f} MiB"

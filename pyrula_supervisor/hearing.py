@@ -19,7 +19,7 @@ from pyrula_runtime.wire import (
     Stack,
     Unblocked,
 )
-from pyrula_supervisor import burials, starting
+from pyrula_supervisor import burials, commands, refusals
 from pyrula_supervisor.actions import Incident
 from pyrula_supervisor.draft import Draft
 from pyrula_supervisor.events import Said
@@ -71,6 +71,7 @@ def _unblocked(draft: Draft, child: Child, message: Unblocked) -> None:
 
 
 def _stack(draft: Draft, child: Child, message: Stack) -> None:
+    commands.stack(draft, child, message)
     if child.dumped:
         draft.say(f"{child.title} is stuck before it is ready:\n{message.text}", logging.ERROR)
 
@@ -91,7 +92,7 @@ _HEAR: Mapping[type[Any], Callable[[Draft, Child, Any], None]] = {
     Hello: _nothing,
     Forked: _nothing,
     Ready: _ready,
-    CannotStart: starting.cannot_start,
+    CannotStart: refusals.cannot_start,
     Report: _report,
     Blocked: _blocked,
     Unblocked: _unblocked,

@@ -174,6 +174,12 @@ class State:
         return self.phase not in (Phase.starting, Phase.running)
 
     @property
+    def canary(self) -> str:
+        """The worker that has yet to prove a new generation: it holds no slot until then."""
+        unproved = self.reload and self.reload.phase is not ReloadPhase.rolling
+        return self.reload.canary if self.reload and unproved else ""
+
+    @property
     def workers(self) -> Iterator[Child]:
         """The worker processes that are not gone."""
         return (child for child in self.children.values() if child.role is Role.worker)

@@ -13,10 +13,34 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pyrula_supervisor import burials, deadlines, endings, hearing, starting, stopping, telling
+from pyrula_supervisor import (
+    burials,
+    commands,
+    deadlines,
+    endings,
+    hearing,
+    reloading,
+    rolling,
+    starting,
+    stopping,
+    telling,
+)
 from pyrula_supervisor.actions import Action, Kill
 from pyrula_supervisor.draft import Draft
-from pyrula_supervisor.events import Event, Exited, Said, Spawned, SpawnFailed, StopAsked, Tick, Weighed
+from pyrula_supervisor.events import (
+    DumpAsked,
+    Event,
+    Exited,
+    ReloadAsked,
+    RestartAsked,
+    Said,
+    ScaleAsked,
+    Spawned,
+    SpawnFailed,
+    StopAsked,
+    Tick,
+    Weighed,
+)
 from pyrula_supervisor.model import State
 from pyrula_supervisor.options import Policy
 from pyrula_supervisor.tables import ChildEvent, ChildState, Phase
@@ -56,9 +80,11 @@ def _settle(draft: Draft, *, ticked: bool) -> None:
         deadlines.judge(draft)
     # The dead first: their runs wait.
     burials.tell(draft, again=ticked)
+    reloading.progress(draft, ticked=ticked)
+    rolling.roll(draft)
     starting.fill(draft)
-    stopping.progress(draft, ticked=ticked)
     telling.tell(draft)
+    stopping.progress(draft, ticked=ticked)
 
 
 def _spawned(draft: Draft, event: Spawned) -> None:
@@ -84,4 +110,8 @@ _RECORD: Mapping[type[Any], Callable[[Draft, Any], None]] = {
     Said: hearing.said,
     Weighed: _weighed,
     StopAsked: stopping.asked,
+    ReloadAsked: reloading.asked,
+    ScaleAsked: commands.scale_asked,
+    RestartAsked: rolling.restart_asked,
+    DumpAsked: commands.dump_asked,
 }

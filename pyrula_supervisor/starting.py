@@ -6,20 +6,13 @@ forbids it yet. So a slot cannot be lost, whatever order its news come in.
 
 from __future__ import annotations
 
-import dataclasses
-import logging
 from collections.abc import Iterable
 
-from pyrula_runtime.wire import CannotStart, Role
-from pyrula_supervisor import pace, stopping
+from pyrula_runtime.wire import Role
+from pyrula_supervisor import pace
 from pyrula_supervisor.draft import Draft
 from pyrula_supervisor.model import Child, Generation, Slot
 from pyrula_supervisor.options import Policy
-from pyrula_supervisor.tables import Phase
-
-# It said that it will exit now; if it cannot do even that, it is killed.
-CANNOT_START_MS = 2_000
-BAD_SETUP = 78
 
 
 def generation_of(policy: Policy, number: int) -> Generation:
@@ -60,27 +53,8 @@ def start_worker(draft: Draft, slot: int, generation: Generation) -> Child | Non
     return None
 
 
-def cannot_start(draft: Draft, child: Child, message: CannotStart) -> None:
-    """A process gives up: wait for its end, unless that decides the whole start."""
-    if child.leaving:
-        return
-    if message.unsafe_template and child.role is Role.template and draft.state.policy.start_method == "auto":
-        _spawn_instead(draft, child, message.reason)
-        return
-    trace = f"\n{message.traceback}" if message.traceback else ""
-    text = f"{child.title} cannot start: {message.reason}"
-    if draft.state.phase is Phase.starting and not draft.state.ever_ready and message.exit_code == BAD_SETUP:
-        stopping.give_up(draft, BAD_SETUP, text + trace)
-        return
-    draft.say(text + trace, logging.ERROR)
-    # It has said what there is to say, so its stack would add nothing.
-    draft.change(child, cause=message.reason, deadline_ms=draft.now_ms + CANNOT_START_MS, dumped=True)
-
-
 def _is_due(draft: Draft, slot: Slot, sharing: Iterable[Child]) -> bool:
-    reload = draft.state.reload
-    canary = reload.canary if reload else ""
-    staying = [child for child in sharing if not child.leaving and child.incarnation != canary]
+    staying = [child for child in sharing if not child.leaving and child.incarnation != draft.state.canary]
     if any(not child.outdated for child in staying) or not pace.is_due(slot.pace, draft.now_ms):
         return False
     # A successor of a living worker is an extra process: only one of them at a time.
@@ -91,15 +65,3 @@ def _keep_clerk(draft: Draft) -> None:
     alive = any(child.role is Role.clerk for child in draft.state.children.values())
     if not alive and pace.is_due(draft.state.clerk_pace, draft.now_ms):
         draft.spawn(Role.clerk, draft.state.generation.number)
-
-
-def _spawn_instead(draft: Draft, template: Child, reason: str) -> None:
-    """The app cannot be forked: its workers become fresh interpreters, which costs time and memory only."""
-    draft.say(f"workers start as fresh interpreters, not as forks of a template: {reason}", logging.WARNING)
-    draft.drain(template, reason, CANNOT_START_MS)
-    state = draft.state
-    if state.generation.number == template.generation:
-        draft.set(generation=dataclasses.replace(state.generation, forks=False, reason=reason))
-    if state.reload and state.reload.new.number == template.generation:
-        new = dataclasses.replace(state.reload.new, forks=False, reason=reason)
-        draft.set(reload=dataclasses.replace(state.reload, new=new))

@@ -20,14 +20,13 @@ from __future__ import annotations
 import logging
 
 from pyrula_runtime.wire import Role
-from pyrula_supervisor import burials
+from pyrula_supervisor import burials, reloading, rolling
 from pyrula_supervisor.actions import Kill, Notify, Quit
 from pyrula_supervisor.draft import Draft
 from pyrula_supervisor.events import StopAsked
 from pyrula_supervisor.model import Child
 from pyrula_supervisor.tables import Phase, PhaseEvent
 
-TEMPLATE_LEAVES_MS = 2_000
 CLERK_LEAVES_MS = 1_000
 # Two looks a second apart, and what it takes to do them.
 BURYING_MS = 3_000
@@ -71,16 +70,23 @@ def _begin(draft: Draft) -> None:
     draft.set(stopped_ms=draft.now_ms, extended_ms=draft.now_ms)
     draft.do(Notify(state="STOPPING=1", extend_ms=EXTEND_MS))
     draft.say("stopping: no process is started any more, all workers drain")
+    _cancel(draft)
     staying = [child for child in draft.state.children.values() if not child.leaving]
     for child in sorted(staying, key=lambda child: child.role is not Role.template):
         if child.role is Role.template:
-            draft.drain(child, "the supervisor stops", TEMPLATE_LEAVES_MS)
+            draft.drain(child, "the supervisor stops", reloading.TEMPLATE_LEAVES_MS)
         elif child.role is not Role.clerk:
             draft.drain(child, "the supervisor stops", draft.state.policy.drain_ms)
 
 
+def _cancel(draft: Draft) -> None:
+    reloading.cancel(draft, "the supervisor stops")
+    rolling.cancel(draft, "the supervisor stops")
+
+
 def _hurry(draft: Draft, exit_code: int) -> None:
     draft.enter(PhaseEvent.hurry)
+    _cancel(draft)
     draft.set(stopped_ms=draft.now_ms, exit_code=exit_code)
     for child in draft.state.children.values():
         draft.kill(child, "the supervisor leaves at once", planned=True)
