@@ -57,8 +57,8 @@ class Scales:
 
     def _overdue(self, now_ms: int) -> list[str]:
         """Those whose USS is oldest."""
-        ages = {key: now_ms - weight.uss_ms if weight.uss_ms else now_ms for key, weight in self.weights.items()}
-        overdue = sorted((key for key, age in ages.items() if age >= _USS_EVERY_MS), key=lambda key: -ages[key])
+        read_ms = {key: -_USS_EVERY_MS if (ms := self.weights[key].uss_ms) is None else ms for key in self.weights}
+        overdue = sorted((key for key, ms in read_ms.items() if now_ms - ms >= _USS_EVERY_MS), key=read_ms.__getitem__)
         return overdue[:_USS_AT_ONCE]
 
 

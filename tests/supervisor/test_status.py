@@ -1,31 +1,22 @@
-"""What a supervisor says of itself, of states made for it: document, verdicts of the probes, metrics."""
+"""What a supervisor says of itself, of states made for it: document and verdicts of the probes."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
-from pyrula_runtime.wire import Blocked, Queue, Report, Role
-from pyrula_supervisor import metrics, status
-from pyrula_supervisor.actions import Incident
-from pyrula_supervisor.events import Exited, Said
-from pyrula_supervisor.facts import MAX_INCIDENTS, SUPERVISOR, Facts, Identity, Observations
-from pyrula_supervisor.model import Child, Generation, Pace, Reload, Slot, State
+from pyrula_runtime.wire import Blocked, Role
+from pyrula_supervisor import status
+from pyrula_supervisor.facts import Facts
+from pyrula_supervisor.model import Generation, Pace, Reload, Slot, State
 from pyrula_supervisor.options import Policy
 from pyrula_supervisor.pages import Pages
 from pyrula_supervisor.tables import ChildState, Phase, ReloadPhase
 from pyrula_supervisor.weights import Weight
-
-NOW_MS = 1_000_000
-WALL_MS = 1_700_000_000_000
-IDENTITY = Identity(
-    name="default", pid=4000, version="1.2.3", health_url="http://127.0.0.1:8081", store_url="sqlite:///x"
-)
+from tests.supervisor.states import IDENTITY, NOW_MS, WALL_MS, clerk, queue, supervised, worker
 
 SUPERVISOR_FIELDS = "name pid version state uptime_s generation start_method start_method_reason health_url"
 CHILD_FIELDS = (
@@ -35,68 +26,6 @@ CHILD_FIELDS = (
 BLOCKED_FIELDS = "run_id workflow step for_s gil_held stack"
 STORE_FIELDS = "url ok since_s age_s"
 QUEUE_FIELDS = "queued running waiting paused suspects quarantined age_s"
-
-
-def report(name: str, done: int = 7, **changes: Any) -> Report:
-    given: dict[str, Any] = {
-        "incarnation": name,
-        "turns_running": 2,
-        "turns_done": done,
-        "capacity": 50,
-        "lane_lag_ms": 1.5,
-        "draining": False,
-        "store_ok": True,
-    }
-    return Report(**given | changes)
-
-
-def worker(slot: int, **changes: Any) -> Child:
-    name = changes.pop("incarnation", f"w{slot}")
-    given: dict[str, Any] = {
-        "incarnation": name,
-        "role": Role.worker,
-        "slot": slot,
-        "generation": 1,
-        "state": ChildState.ready,
-        "pid": 5000 + slot,
-        "asked_ms": NOW_MS - 60_000,
-        "ready_ms": NOW_MS - 59_000,
-        "report": report(name),
-        "reported_ms": NOW_MS - 500,
-    }
-    return Child(**given | changes)
-
-
-def clerk(**changes: Any) -> Child:
-    return worker(-1, incarnation="clerk", role=Role.clerk, pid=4999, report=None, **changes)
-
-
-def queue(**changes: Any) -> Queue:
-    given: dict[str, Any] = {
-        "incarnation": "clerk",
-        "store_ok": True,
-        "store_url": "sqlite:////srv/pyrula.db",
-        "counts": {"queued": 3, "running": 2, "completed": 100},
-    }
-    return Queue(**given | changes)
-
-
-def supervised(children: Sequence[Child] = (), **changes: Any) -> State:
-    """A supervisor of two well workers, but for the changes."""
-    kept = children or (worker(0), worker(1), clerk())
-    given: dict[str, Any] = {
-        "policy": Policy(procs=2, min_ready=1),
-        "started_ms": NOW_MS - 90_000,
-        "generation": Generation(number=1, forks=False, reason="the app has 3 threads"),
-        "procs": 2,
-        "phase": Phase.running,
-        "slots": (Slot(number=0), Slot(number=1)),
-        "children": {each.incarnation: each for each in kept},
-        "queue": queue(),
-        "queue_ms": NOW_MS - 1_000,
-        "store_ms": NOW_MS - 80_000,
-    }
-    return State(**given | changes)
 
 
 def told(state: State, facts: Facts | None = None) -> dict[str, Any]:
@@ -345,109 +274,3 @@ def test_not_ready_is_503_and_still_live(watched: Watched, state: State, word: s
     assert (code, said["status"]) == (503, word)
     assert said["reasons"]
     assert answer(watched, "/livez")[0] == 200
-
-
-# the metrics
-
-
-def series(state: State, facts: Facts) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    text = metrics.text(status.document(state, facts, NOW_MS, WALL_MS), facts).decode()
-    found: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            key = (sample.name, tuple(sorted(sample.labels.items())))
-            assert key not in found, f"{key} is told twice"
-            found[key] = sample.value
-    return found
-
-
-def test_metrics_of_children_and_totals() -> None:
-    facts = Facts(
-        identity=IDENTITY,
-        weights={"w0": Weight(rss_bytes=30_000_000, cpu_percent=50.0), SUPERVISOR: Weight(rss_bytes=20_000_000)},
-        turns_of_the_gone={(Role.worker, 0): 10, (Role.worker, 9): 5},
-        incident_counts={"death": 2},
-    )
-    by = Blocked(incarnation="w1", run_id="", workflow="", step="", for_s=2.0, line="", stack="")
-    blocked = worker(1, state=ChildState.blocked, blocked=by, blocked_ms=NOW_MS)
-    found = series(supervised([worker(0), blocked, clerk()]), facts)
-    first = (("role", "worker"), ("slot", "0"))
-    expected = {
-        ("pyrula_children", (("state", "ready"),)): 1,
-        ("pyrula_children", (("state", "blocked"),)): 1,
-        ("pyrula_children", (("state", "backoff"),)): 0,
-        ("pyrula_turns_running", ()): 4,
-        ("pyrula_turns_done_total", ()): 7 + 7 + 10 + 5,
-        ("pyrula_lane_lag_seconds", ()): 2.0,
-        ("pyrula_child_turns_done_total", first): 17,
-        ("pyrula_child_rss_bytes", first): 30_000_000,
-        ("pyrula_child_cpu_ratio", first): 0.5,
-        ("pyrula_child_lane_lag_seconds", first): 0.0015,
-        ("pyrula_child_restarts_total", first): 0,
-        ("pyrula_child_up", first): 1,
-        ("pyrula_store_ok", ()): 1,
-        ("pyrula_queue_runs", (("status", "queued"),)): 3,
-        ("pyrula_supervisor_state", (("state", "running"),)): 1,
-        ("pyrula_supervisor_state", (("state", "draining"),)): 0,
-        ("pyrula_supervisor_rss_bytes", ()): 20_000_000,
-        ("pyrula_incidents_total", (("kind", "death"),)): 2,
-        ("pyrula_incidents_total", (("kind", "block"),)): 0,
-        ("pyrula_ready", ()): 1,
-    }
-    assert {key: found.get(key) for key in expected} == pytest.approx(expected)
-    assert ("pyrula_child_rss_bytes", (("role", "worker"), ("slot", "1"))) not in found
-
-
-def test_metrics_of_those_who_share_a_slot_are_taken_together() -> None:
-    old, new = worker(0, incarnation="old"), worker(0, incarnation="new", report=None, state=ChildState.starting)
-    found = series(supervised([old, new]), Facts(identity=IDENTITY))
-    assert found["pyrula_child_turns_running", (("role", "worker"), ("slot", "0"))] == 2
-
-
-def test_metrics_know_what_is_not_known() -> None:
-    found = series(supervised([clerk()], queue=None), Facts(identity=IDENTITY))
-    assert ("pyrula_store_ok", ()) not in found
-    assert not any(name == "pyrula_queue_runs" for name, _ in found)
-    assert found["pyrula_children", (("state", "starting"),)] == 2
-
-
-def test_names_in_labels_are_escaped() -> None:
-    odd = Facts(identity=dataclasses.replace(IDENTITY, version='1"\\\n2'))
-    assert any(dict(labels).get("version") == '1"\\\n2' for _, labels in series(supervised(), odd))
-
-
-# the facts
-
-
-def test_rates_come_to_rest_and_the_gone_are_counted() -> None:
-    seen, state = Observations(IDENTITY), supervised()
-    for second in range(20):
-        seen.happened(Said(now_ms=second * 1000, incarnation="w0", message=report("w0", done=second * 5)), state)
-    assert seen.facts(19_000).rates["w0"] == pytest.approx(5.0)
-    assert 0 < seen.facts(25_000).rates["w0"] < 5
-    assert seen.facts(40_000).rates["w0"] == 0
-    seen.happened(Exited(now_ms=40_000, incarnation="w0", pid=5000, status=-9), state)
-    seen.happened(Exited(now_ms=40_000, incarnation="clerk", pid=4999, status=-9), state)
-    seen.happened(Exited(now_ms=40_000, incarnation="unknown", pid=1, status=0), state)
-    facts = seen.facts(40_000)
-    assert facts.rates == {}
-    assert facts.turns_of_the_gone == {(Role.worker, 0): 95}
-    assert (facts.clerk_restarts, facts.clerk_last_exit) == (1, "was killed by SIGKILL")
-
-
-def test_incidents_are_kept_newest_first_and_counted_for_ever() -> None:
-    seen = Observations(IDENTITY)
-    for number in range(MAX_INCIDENTS + 10):
-        seen.noted(Incident(kind="death", text=f"the {number}th", slot=1), WALL_MS - 1_000)
-    facts = seen.facts(NOW_MS)
-    document = told(supervised(), facts)
-    assert len(document["incidents"]) == MAX_INCIDENTS
-    assert document["incidents"][0] == {
-        "kind": "death",
-        "text": "the 59th",
-        "slot": 1,
-        "run_id": "",
-        "at_ms": WALL_MS - 1_000,
-        "age_s": 1.0,
-    }
-    assert facts.incident_counts == {"death": MAX_INCIDENTS + 10}
