@@ -7,16 +7,13 @@ record. `BodyLog` says nothing while a body goes over what it did before, becaus
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import IO, Literal
 
 from pyrula_runtime.engine.current import current
-
-_FIELDS = ("run_id", "workflow", "step", "attempt")
+from pyrula_runtime.log_lines import FIELDS, JsonFormat, TextFormat
 
 
 class RunFields(logging.Filter):
@@ -25,7 +22,7 @@ class RunFields(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Let every record through, with its fields; those it has already stay."""
         whose = current.get()
-        for field in _FIELDS:
+        for field in FIELDS:
             if not hasattr(record, field):
                 nothing = 0 if field == "attempt" else ""
                 setattr(record, field, nothing if whose is None else getattr(whose, field))
@@ -42,40 +39,6 @@ class BodyLog(logging.LoggerAdapter[logging.Logger]):
     def isEnabledFor(self, level: int) -> bool:  # noqa: N802 - the name is logging's
         """Whether a record of this level would go anywhere."""
         return not self._is_replaying() and super().isEnabledFor(level)
-
-
-class TextFormat(logging.Formatter):
-    """Time, level, logger, whose; then one line of text. Further lines begin with the same words."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """All lines of the record."""
-        at = datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds")
-        head = f"{at} {record.levelname:<7} {record.name} {self._whose(record)}"
-        return "\n".join(head + line for line in super().format(record).splitlines() or [""])
-
-    def _whose(self, record: logging.LogRecord) -> str:
-        run_id, workflow, step, attempt = (getattr(record, field, "") for field in _FIELDS)
-        if not run_id:
-            return ""
-        tries = f"#{attempt}" if step and attempt else ""
-        return f"[{' '.join(filter(None, (workflow, run_id, step + tries)))}] "
-
-
-class JsonFormat(logging.Formatter):
-    """One JSON object on one line."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """The record as JSON."""
-        told = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        told |= {field: value for field in _FIELDS if (value := getattr(record, field, ""))}
-        if record.exc_info:
-            told["exception"] = self.formatException(record.exc_info)
-        return json.dumps(told, default=str)
 
 
 def configure_logging(

@@ -26,6 +26,7 @@ LINES = """
     pyrula_runtime.wire
     pyrula_runtime.forms
     pyrula_runtime.blackbox pyrula_runtime.runtime_dir pyrula_runtime.listening pyrula_runtime.kernel
+    pyrula_runtime.log_lines
     pyrula_runtime.core
 """
 DEPTH = {part: depth for depth, line in enumerate(LINES.split("\n")) for part in line.split()}
