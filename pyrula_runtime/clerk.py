@@ -59,7 +59,7 @@ _PROOF_MS = 10_000
 _AFTER_OUTAGE_S = 1.0
 # a second look comes this much later than it must, so that it does not come in vain
 _SLACK_S = 0.01
-# how long a drain waits for looks under way (the second one's pause, and as much for the store), then for the rest
+# how long a drain waits for the dead that were not looked at yet, then for the rest
 _LAST_LOOKS_S, _LAST_CALLS_S = 2.0, 2.0
 # statuses of runs that are not over, or that somebody should look at
 OPEN = frozenset(RunStatus) - TERMINAL | {RunStatus.quarantined}
@@ -149,7 +149,7 @@ class Clerk:
     # the dead
 
     def _bury(self, incarnation: str) -> None:
-        """Look at once. While looks are under way, what they find is the answer to whoever tells it again."""
+        """Look at once. Told again meanwhile, the looks under way are the answer."""
         if incarnation not in self._looks:
             self._burial.in_hand.add(incarnation)
             task = asyncio.create_task(self._look_until_final(incarnation), name=f"pyrula burial {incarnation}")
@@ -159,19 +159,20 @@ class Clerk:
     async def _look_until_final(self, incarnation: str) -> None:
         await self._opened.wait()
         while True:
-            pause_s = SECOND_LOOK_MS / 1000 + _SLACK_S
             try:
                 look = await self._burial.look(incarnation)
             except StoreUnavailable as error:
                 self._health.store_failed(error)
-                pause_s = _AFTER_OUTAGE_S
-            else:
-                self._uplink.say(Buried(incarnation=incarnation, run_ids=look.freed, final=look.final))
-                if look.freed:
-                    log.info("runs of the dead worker %s go on: %s", incarnation, ", ".join(look.freed))
-                if look.final:
-                    return
-            await asyncio.sleep(pause_s)
+                await asyncio.sleep(_AFTER_OUTAGE_S)
+                continue
+            self._uplink.say(Buried(incarnation=incarnation, run_ids=look.freed, final=look.final))
+            if look.freed:
+                log.info("runs of the dead worker %s go on: %s", incarnation, ", ".join(look.freed))
+            if look.final:
+                return
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stop.wait(), SECOND_LOOK_MS / 1000 + _SLACK_S)
+                return  # whoever drains a clerk needs no more of it; a box that is left is found at the next start
 
     def _looked(self, incarnation: str, task: asyncio.Task[None]) -> None:
         del self._looks[incarnation]
