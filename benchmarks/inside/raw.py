@@ -44,19 +44,24 @@ class Raw:
     """One process's connection, and its transactions."""
 
     def __init__(self, path: str) -> None:
-        self.db = connect(path)
         self._lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT)
-        with self.alone():
+        with self._locked():  # a file cannot be put into WAL mode by two at once
+            self.db = connect(path)
             self.db.execute(_SCHEMA)
 
     @contextmanager
     def alone(self) -> Iterator[apsw.Connection]:
         """One transaction under the host's lock."""
-        fcntl.lockf(self._lock, fcntl.LOCK_EX)
-        try:
+        with self._locked():
             self.db.execute("BEGIN IMMEDIATE")
             yield self.db
             self.db.execute("COMMIT")
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        fcntl.lockf(self._lock, fcntl.LOCK_EX)
+        try:
+            yield
         finally:
             fcntl.lockf(self._lock, fcntl.LOCK_UN)
 
