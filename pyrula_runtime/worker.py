@@ -1,7 +1,8 @@
 """A worker: one process that claims runs and executes their turns, from start-up to the end of its drain.
 
-It composes the engine's parts and owns their order. Start: store, black box, probes, then burial of this host's dead
-(before the first claim, so that their runs are claimable at once), then lane, watchdog and rounds. Stop, as published
+It composes the engine's parts and owns their order. Start: store, black box, then burial of this host's dead (before
+the first claim, so that their runs are claimable at once; a supervisor has a clerk for this and the other duties), then
+lane, watchdog and rounds. Stop, as published
 for operators: not ready, claim no more, let turns finish within `shutdown_grace`, suspend the rest and hand them back,
 leave threads that hang, free whatever is still held, forget this worker, close the store. Every stage has its own
 limit, so the whole has one: `shutdown_grace`, then two `cancel_timeout`s for turns and their threads, then one for the
@@ -19,6 +20,7 @@ import os
 import random
 import secrets
 import socket
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -37,7 +39,7 @@ from pyrula_runtime.engine.renewal import Renewal
 from pyrula_runtime.engine.rounds import Round, Rounds
 from pyrula_runtime.engine.slots import Slots
 from pyrula_runtime.engine.strays import Strays
-from pyrula_runtime.engine.watchdog import Watchdog
+from pyrula_runtime.engine.watchdog import Block, Watchdog, log_block, log_end, stack_of
 from pyrula_runtime.options import WorkerOptions
 from pyrula_runtime.stores.clock import Clock, SystemClock
 from pyrula_runtime.stores.protocol import Store, Wake, WorkerRecord
@@ -46,20 +48,34 @@ log = logging.getLogger("pyrula.worker")
 
 # how often this host's boxes are looked at for dead workers: a directory listing and a lock probe each
 _BURIAL_S = 1.0
+# how often the black box hears that the control thread turns
+_BOX_BEAT_S = 1.0
 # how often a worker tells the store that it is there, and after how long others forget it
 _BEAT_S = 10.0
 _FORGET_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ears:
+    """Who hears of a worker's life: `ready` on its loop, the others on the watchdog's thread."""
+
+    ready: Callable[[], None] = lambda: None
+    blocked: Callable[[Block], None] = log_block
+    unblocked: Callable[[float], None] = log_end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSetup:
-    """What a worker is made of."""
+    """What a worker is made of. Under a supervisor the store's duties are the clerk's."""
 
     programs: Sequence[Program]
     store: Store
     options: WorkerOptions
     runtime_dir: Path
     worker_id: str | None = None
+    incarnation: str = field(default_factory=partial(secrets.token_hex, 8))
+    duties: bool = True
+    ears: Ears = Ears()
     clock: Clock = field(default_factory=SystemClock)
 
 
@@ -67,7 +83,7 @@ class Worker:
     """One worker. `run` lives on the process's main thread; `request_stop` may be called from there at any time."""
 
     def __init__(self, setup: WorkerSetup) -> None:
-        self.incarnation = secrets.token_hex(8)
+        self.incarnation = setup.incarnation
         self.worker_id = setup.worker_id or f"{socket.gethostname()}-{self.incarnation[:6]}"
         self.health = Health()
         self._setup = setup
@@ -97,6 +113,14 @@ class Worker:
         """How many ended here by themselves."""
         return self._lane.turns_done if self.health.started else 0
 
+    def take_lane_lag_ms(self) -> float:
+        """The longest that the lane took to answer since this was asked last, or takes already."""
+        return self._watchdog.take_lag_ms() if self.health.started else 0.0
+
+    def lane_stack(self) -> str:
+        """What the lane's thread does now."""
+        return stack_of(self._lane.thread.ident) if self.health.started else stack_of(threading.get_ident())
+
     async def run(self) -> int:
         """Serve until a stop is requested or a loop dies, drain, and return the exit code."""
         loop = asyncio.get_running_loop()
@@ -118,29 +142,40 @@ class Worker:
             on_free_slot=partial(_on_loop, loop, self._slot_came_free),
             on_outage=partial(_on_loop, loop, self.health.store_failed),
             on_failed=partial(_on_loop, loop, self._lane_failed),
+            presence=box,
         )
         self._lane = Lane(lane_setup)
         self._rounds = Rounds(self.health, random.random, self.request_stop)
-        watchdog = Watchdog(self._lane, self._options.block_warn)
-        burial = Burial(self._store, self._setup.runtime_dir, self._setup.clock.wall_ms)
-        with contextlib.suppress(StoreUnavailable):  # its round tries again, and tells
-            await burial.act()
+        ears = self._setup.ears
+        self._watchdog = Watchdog(self._lane, self._options.block_warn, ears.blocked, ears.unblocked)
+        if self._setup.duties:
+            await self._start_duties()
         self._lane.start()
-        watchdog.start()
-        self._start_rounds(lane_setup, burial)
+        self._watchdog.start()
+        self._start_rounds(lane_setup, box)
         self.health.started = True
         box.set_phase(Phase.ready)
+        ears.ready()
         names = ", ".join(sorted(program.name for program in self._setup.programs))
         log.info("worker %s serves %s from %s", self.worker_id, names, self._store.url)
         await self._stop.wait()
         left_nothing = await self._drain(box)
-        watchdog.stop()
+        self._watchdog.stop()
         box.close(clean=left_nothing and not self.health.failed_loop)
         return 1 if self.health.failed_loop else 0
 
     # the rounds
 
-    def _start_rounds(self, lane_setup: LaneSetup, burial: Burial) -> None:
+    async def _start_duties(self) -> None:
+        """What a worker without a supervisor does for all of its host; burial before the first claim."""
+        burial = Burial(self._store, self._setup.runtime_dir, self._setup.clock.wall_ms)
+        with contextlib.suppress(StoreUnavailable):  # its round tries again, and tells
+            await burial.act()
+        self._rounds.start(Round(name="burial", act=burial.act, period_s=_BURIAL_S))
+        self._rounds.start(Round(name="orphan scan", act=self._scan, period_s=self._options.orphan_scan_interval))
+        self._rounds.start(Round(name="purge", act=lambda: purge.purge(self._store), period_s=purge.PERIOD_S))
+
+    def _start_rounds(self, lane_setup: LaneSetup, box: BlackBox) -> None:
         lane, options = self._lane, self._options
         renewal = Round(
             name="renewal",
@@ -160,12 +195,14 @@ class Worker:
         self._rounds.start(claims)
         self._rounds.start(renewal)
         self._rounds.start(seek)
-        self._rounds.start(Round(name="burial", act=burial.act, period_s=_BURIAL_S))
-        self._rounds.start(Round(name="orphan scan", act=self._scan, period_s=options.orphan_scan_interval))
         self._beats = Round(name="beat", act=self._beat, period_s=_BEAT_S)
         self.health.on_doubt = self._beats.nudge.set
         self._rounds.start(self._beats)
-        self._rounds.start(Round(name="purge", act=lambda: purge.purge(self._store), period_s=purge.PERIOD_S))
+
+        async def beat_box() -> None:
+            box.beat_control(mono_ms())
+
+        self._rounds.start(Round(name="box beat", act=beat_box, period_s=_BOX_BEAT_S))
 
     async def _scan(self) -> None:
         await orphans.scan(self._store, self._lock_ttl_ms)
@@ -210,6 +247,7 @@ class Worker:
         if suspended:
             log.warning("%d runs did not finish and were handed back for other workers", suspended)
         self._listening.close()
+        box.set_phase(Phase.stopping)
         await self._rounds.stop(options.cancel_timeout / 2)
         self._lane.stop()
         return await self._take_leave(options.cancel_timeout / 2)

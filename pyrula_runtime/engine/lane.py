@@ -30,7 +30,7 @@ from pyrula_runtime.core.status import RunEvent, RunStatus, after
 from pyrula_runtime.engine.body import AsyncBody, Body, SyncBody
 from pyrula_runtime.engine.codec import dump_error, load_entry, load_json
 from pyrula_runtime.engine.current import Current, current
-from pyrula_runtime.engine.presence import DrivenBody, Presence, ThreadSpan, Unrecorded, lane_loop
+from pyrula_runtime.engine.presence import DrivenBody, Presence, ThreadSpan, Unrecorded, lane_loop, mono_ms
 from pyrula_runtime.engine.program import Program, StepCall
 from pyrula_runtime.engine.slots import Slots
 from pyrula_runtime.engine.step_run import StepRun
@@ -111,6 +111,10 @@ class Lane:
         """Run `callback` on the lane's thread soon, unless it is over."""
         if not self.is_over:
             self.loop.call_soon_threadsafe(callback, *args)
+
+    def beat(self) -> None:
+        """Write down that the lane turns; to be called on its thread."""
+        self._presence.beat_lane(mono_ms())
 
     def take(self, claims: Sequence[Claim]) -> None:
         """Start a turn for each claim soon; their slots are taken already."""

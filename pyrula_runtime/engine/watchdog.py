@@ -30,6 +30,8 @@ log = logging.getLogger("pyrula.watchdog")
 
 # how often per `block_warn` the lane is asked
 _ASKS_PER_WARNING = 8
+# and how often at least, so that its lag is known
+_ASK_S = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +61,8 @@ class Watchdog:
         self._thread = threading.Thread(target=self._watch, name="pyrula-watchdog", daemon=True)
         self._stop = threading.Event()
         self._answered = threading.Event()
+        self._asked_s = 0.0  # when an answer is outstanding, since when
+        self._lag_s = 0.0
 
     def start(self) -> None:
         """Start the thread."""
@@ -70,13 +74,27 @@ class Watchdog:
         self._answered.set()
         self._thread.join()
 
+    def take_lag_ms(self) -> float:
+        """The longest that the lane took to answer since this was asked last, or takes already. Any thread."""
+        lag_s, self._lag_s = self._lag_s, 0.0
+        asked_s = self._asked_s
+        return 1000 * max(lag_s, time.monotonic() - asked_s if asked_s else 0.0)
+
+    def _answer(self) -> None:
+        """On the lane's thread: the lane turns."""
+        self._lane.beat()
+        self._lag_s = max(self._lag_s, time.monotonic() - self._asked_s)
+        self._asked_s = 0.0
+        self._answered.set()
+
     def _watch(self) -> None:
-        rest_s = self._block_warn_s / _ASKS_PER_WARNING
+        rest_s = min(self._block_warn_s / _ASKS_PER_WARNING, _ASK_S)
         while not self._stop.wait(rest_s):
             if self._lane.loop.is_closed():
                 return
             self._answered.clear()
-            self._lane.post(self._answered.set)
+            self._asked_s = time.monotonic()
+            self._lane.post(self._answer)
             self._await_answer(rest_s)
 
     def _await_answer(self, rest_s: float) -> None:
@@ -107,6 +125,12 @@ class Watchdog:
             return driving
         task = asyncio.current_task(self._lane.loop)
         return None if task is None else getattr(task, "pyrula_current", None)
+
+
+def stack_of(thread: int | None) -> str:
+    """The whole stack of a thread, by its Python identity."""
+    frame = None if thread is None else sys._current_frames().get(thread)
+    return "" if frame is None else "".join(traceback.format_stack(frame))
 
 
 def _user_stack(frame: FrameType | None) -> str:

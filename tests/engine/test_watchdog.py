@@ -107,3 +107,22 @@ async def test_code_of_no_run_is_reported_without_blame(tmp_path: Path) -> None:
             block = await asyncio.to_thread(blocks.get, timeout=LIMIT_S)
             release.set()
     assert block.whose is None
+
+
+async def test_the_lag_of_the_lane_is_known_while_it_lasts_and_told_once(tmp_path: Path) -> None:
+    release = threading.Event()
+    async with lane_at_work(tmp_path, []) as at_work:
+        blocks: queue.SimpleQueue[Block] = queue.SimpleQueue()
+        ends: queue.SimpleQueue[float] = queue.SimpleQueue()
+        watchdog = Watchdog(at_work.lane, WARN_S, blocks.put, ends.put)
+        watchdog.start()
+        at_work.lane.post(release.wait, LIMIT_S)
+        await asyncio.to_thread(blocks.get, timeout=LIMIT_S)
+        during_ms = watchdog.take_lag_ms()
+        release.set()
+        await asyncio.to_thread(ends.get, timeout=LIMIT_S)
+        watchdog.stop()
+        afterwards_ms, again_ms = watchdog.take_lag_ms(), watchdog.take_lag_ms()
+    assert during_ms >= WARN_S * 1000
+    assert afterwards_ms >= during_ms
+    assert again_ms < during_ms
