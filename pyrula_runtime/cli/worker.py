@@ -10,9 +10,7 @@ import asyncio
 import contextlib
 import logging
 import os
-import traceback
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("pyrula.worker")
 
-_OURS = str(Path(__file__).resolve().parent.parent)
 _LEVELS = ("debug", "info", "warning", "error", "critical")
 
 
@@ -120,32 +117,13 @@ def _refuse_unserved(options: WorkerOptions) -> None:
 
 def _programs(targets: Sequence[str]) -> list[Program]:
     """What is to be served; a fault in the app is the app's, so it gets its own traceback."""
-    from pyrula_runtime.workflows.loading import resolve
-    from pyrula_runtime.workflows.programs import program_of
+    from pyrula_runtime.workflows import app
 
     try:
-        workflows = resolve(targets)
+        return app.programs(targets)
     except AppImportError as error:
-        _print_theirs(error.__cause__ or error)
+        click.echo(app.story(error), err=True, nl=False)
         raise
-    except SystemExit as error:
-        raise ConfigurationError([f"the app ended the process while it was imported: {error.code}"]) from error
-    try:
-        return [program_of(workflow) for workflow in workflows]
-    except UsageError as error:
-        raise ConfigurationError([str(error)]) from error
-
-
-def _print_theirs(error: BaseException) -> None:
-    """The traceback from the user's first line on: how we came to import it is no part of the story."""
-    told = traceback.TracebackException.from_exception(error)
-    first = next((at for at, frame in enumerate(told.stack) if not _is_import(frame.filename)), len(told.stack))
-    told.stack = traceback.StackSummary.from_list(told.stack[first:])
-    click.echo("".join(told.format()), err=True, nl=False)
-
-
-def _is_import(filename: str) -> bool:
-    return filename.startswith((_OURS, "<frozen importlib")) or filename.endswith("importlib/__init__.py")
 
 
 def _name_process(targets: Sequence[str]) -> None:

@@ -82,11 +82,22 @@ class AppImportError(ConfigurationError):
         self.module = module
 
 
+class HookError(ConfigurationError):
+    """A function of the app that an option names raised; `__cause__` is its error, with the traceback to show."""
+
+    def __init__(self, option: str, target: str, error: BaseException) -> None:
+        super().__init__((f"{option} {target!r} raised {type(error).__name__}: {error}",))
+
+
 class StoreRefused(ConfigurationError):
     """The store must not be used as it is (network file system, second host, newer schema, foreign file)."""
 
     def __init__(self, reason: str) -> None:
         super().__init__((reason,))
+
+
+class NoSupervisor(PyrulaError):
+    """No supervisor answers under this name; the message says what was looked for, and where."""
 
 
 class StoreUnavailable(PyrulaError):

@@ -9,11 +9,12 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.util
+import inspect
 import os
 import pkgutil
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -111,14 +112,33 @@ def _modules_beside(missing: str) -> list[str]:
     return [f"{parent}.{found.name}" for found in pkgutil.iter_modules(paths)]
 
 
-def _attribute(imported: ModuleType, module: str, attribute: str) -> AnyWorkflow:
+def function_at(target: str) -> Callable[[], object]:
+    """The plain function that `module:function` names. Raises ConfigurationError."""
+    module, _, attribute = target.partition(":")
+    imported = _import(module)
+    value = _value(imported, attribute)
+    if value is None:
+        functions = [name for name, each in vars(imported).items() if callable(each)]
+        raise ConfigurationError([f"module {module!r} has no {attribute!r}{_meant(attribute, functions)}"])
+    if not callable(value) or inspect.iscoroutinefunction(value):
+        raise ConfigurationError([f"{target} is called without a loop, so it must be a plain function, not async"])
+    function: Callable[[], object] = value
+    return function
+
+
+def _value(imported: ModuleType, attribute: str) -> Any:
     value: Any = imported
     for word in attribute.split("."):
-        if not hasattr(value, word):
-            names = [name for name, each in vars(imported).items() if isinstance(each, Workflow)]
-            hint = _meant(attribute, names) or f"; its workflows are {', '.join(names) or 'none'}"
-            raise ConfigurationError([f"module {module!r} has no {attribute!r}{hint}"])
-        value = getattr(value, word)
+        value = getattr(value, word, None)
+    return value
+
+
+def _attribute(imported: ModuleType, module: str, attribute: str) -> AnyWorkflow:
+    value = _value(imported, attribute)
+    if value is None:
+        names = [name for name, each in vars(imported).items() if isinstance(each, Workflow)]
+        hint = _meant(attribute, names) or f"; its workflows are {', '.join(names) or 'none'}"
+        raise ConfigurationError([f"module {module!r} has no {attribute!r}{hint}"])
     if isinstance(value, Workflow):
         return value
     hint = "decorate it with @workflow" if callable(value) else "name a function decorated with @workflow"

@@ -1,0 +1,52 @@
+"""The user's app as whoever serves it sees it: its programs, its hooks, and what is told when it cannot be had."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from pyrula_runtime.core.errors import AppImportError, ConfigurationError, HookError, UsageError
+from pyrula_runtime.engine.program import Program
+from pyrula_runtime.workflows.loading import function_at, resolve
+from pyrula_runtime.workflows.programs import program_of
+
+_OURS = str(Path(__file__).resolve().parent.parent)
+
+
+def programs(targets: Sequence[str]) -> list[Program]:
+    """Import the app and make what is to be served of it. Raises ConfigurationError."""
+    try:
+        workflows = resolve(targets)
+    except SystemExit as error:
+        raise ConfigurationError([f"the app ended the process while it was imported: {error.code}"]) from error
+    try:
+        return [program_of(workflow) for workflow in workflows]
+    except UsageError as error:
+        raise ConfigurationError([str(error)]) from error
+
+
+def call_hook(option: str, target: str) -> None:
+    """Call the function that an option names as module:function. Raises ConfigurationError, also for what it raises."""
+    hook = function_at(target)
+    try:
+        hook()
+    except Exception as error:
+        raise HookError(option, target, error) from error
+
+
+def story(error: ConfigurationError) -> str:
+    """The traceback of the app's own error, from the app's first line on; empty if the fault is not in its code.
+
+    How we came to import it is no part of the story.
+    """
+    if not isinstance(error, AppImportError | HookError):
+        return ""
+    told = traceback.TracebackException.from_exception(error.__cause__ or error)
+    first = next((at for at, frame in enumerate(told.stack) if not _is_import(frame.filename)), len(told.stack))
+    told.stack = traceback.StackSummary.from_list(told.stack[first:])
+    return "".join(told.format())
+
+
+def _is_import(filename: str) -> bool:
+    return filename.startswith((_OURS, "<frozen importlib")) or filename.endswith("importlib/__init__.py")
