@@ -44,7 +44,7 @@ from pyrula_runtime.core.limits import entry_fault
 from pyrula_runtime.core.status import RunEvent, RunStatus, after
 from pyrula_runtime.engine.body import Body
 from pyrula_runtime.engine.codec import dump_entry, dump_error, dump_json
-from pyrula_runtime.engine.failure import record_of
+from pyrula_runtime.engine.failure import message_of, record_of
 from pyrula_runtime.engine.journaling import Desk, Journaling
 from pyrula_runtime.engine.program import Program, StepCall
 from pyrula_runtime.stores.protocol import Claim, Committed, Ending
@@ -320,7 +320,8 @@ class Turn:
             if (fault := entry_fault("the run's result", len(raw))) is not None:
                 raise LimitExceeded(fault)
         except (InputError, LimitExceeded) as error:
-            self._end(RunEvent.fail, error=ErrorRecord(type=type(error).__name__, message=f"result: {error}"))
+            record = ErrorRecord(type=type(error).__name__, message=f"result: {message_of(error)}")
+            self._end(RunEvent.fail, error=record)
         else:
             self._end(RunEvent.complete, result=raw)
 
