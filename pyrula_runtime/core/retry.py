@@ -35,6 +35,11 @@ class Retry:
     never_for: tuple[type[BaseException], ...] = ()
 
     def __post_init__(self) -> None:
+        """Refuse what is absurd, and what would only fail when a step does."""
+        if not isinstance(self.attempts, int) or self.attempts is True:
+            raise UsageError(f"Retry(attempts={self.attempts!r}): it must be a whole number")
+        if not isinstance(self.never_for, tuple) or not all(map(_is_error_class, self.never_for)):
+            raise UsageError(f"Retry(never_for={self.never_for!r}): it must be a tuple of exception classes")
         if self.attempts < 1:
             raise UsageError(f"Retry(attempts={self.attempts}): a step is tried at least once")
         delays = 0 <= self.initial_s <= _YEAR_S and 0 <= self.max_s <= _YEAR_S
@@ -51,6 +56,10 @@ class Retry:
             growth = _HUGE
         delay_s = min(self.initial_s * growth, self.max_s)
         return round(delay_s * (1 - self.jitter * chance) * 1000)
+
+
+def _is_error_class(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, BaseException)
 
 
 ONCE = Retry()

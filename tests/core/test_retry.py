@@ -128,6 +128,18 @@ def test_absurd_policies_are_refused_with_the_policy_and_the_rule(wrong: dict[st
     )
 
 
+@pytest.mark.parametrize("wrong", ["2", 2.5, True, None])
+def test_attempts_that_are_no_whole_number_are_refused(wrong: Any) -> None:
+    with pytest.raises(UsageError, match="it must be a whole number"):
+        Retry(attempts=wrong)
+
+
+@pytest.mark.parametrize("wrong", [ValueError, ("ValueError",), [ValueError], (ValueError(),), (int,), None])
+def test_what_is_no_tuple_of_exception_classes_is_refused_before_a_step_fails(wrong: Any) -> None:
+    with pytest.raises(UsageError, match="it must be a tuple of exception classes"):
+        Retry(never_for=wrong)
+
+
 def test_the_edges_are_allowed() -> None:
     assert Retry(attempts=2, initial_s=0, max_s=0, factor=1, jitter=0).delay_ms(1, 0.5) == 0
     assert Retry(attempts=2, initial_s=YEAR_S, max_s=YEAR_S, jitter=1).delay_ms(1, 0) == YEAR_S * 1000
