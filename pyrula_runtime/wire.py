@@ -246,5 +246,6 @@ def _value(kind: type[Any], tree: dict[str, Any]) -> Any:
 
 
 def cut(text: str) -> str:
-    """A text that fits a packet: its end, where stacks and tracebacks say what matters."""
-    return text if len(text) <= MAX_TEXT // 4 else "…" + text[-MAX_TEXT // 4 :]
+    """A text that fits a packet: its end, where stacks and tracebacks say what matters; what is no text becomes `?`."""
+    plain = text.encode(errors="replace").decode()
+    return plain if len(plain) <= MAX_TEXT // 4 else "…" + plain[-MAX_TEXT // 4 :]

@@ -16,6 +16,7 @@ def main() -> NoReturn:
     """Run the command line of this process and end the process."""
     import sys
 
-    from pyrula_runtime.cli.endings import ended, leave
+    from pyrula_runtime.cli.endings import ended
+    from pyrula_runtime.leaving import leave
 
     leave(ended(sys.argv[1:]))

@@ -3,29 +3,19 @@
 0 done, 1 the world or a run failed, 2 asked for what cannot be, 78 configuration or app are wrong (systemd and others
 do not start such a process again), 130 and 143 by a second signal. A person's mistake costs them one sentence, never a
 traceback; the only tracebacks are that of an app that cannot be imported (see `worker`) and that of a bug of ours.
-
-A process is left by `os._exit`: user code may have a thread that never ends, and interpreters that shut down around
-one hang or crash. What was registered with `atexit` is run before, for as long as that takes less than a limit.
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import os
 import sys
-import threading
 from collections.abc import Iterator, Sequence
-from typing import NoReturn
 
 import click
 
 from pyrula_runtime.core.errors import ConfigurationError, LimitExceeded, PyrulaError, UsageError
 
 FAILED, USAGE, CONFIGURATION, INTERRUPTED, TERMINATED = 1, 2, 78, 130, 143
-
-# how long functions registered with `atexit` may take (seconds)
-_LAST_WISHES_S = 2.0
 
 
 def ended(args: Sequence[str]) -> int:
@@ -65,24 +55,6 @@ def _code(error: PyrulaError) -> int:
     if isinstance(error, ConfigurationError):
         return CONFIGURATION
     return USAGE if isinstance(error, UsageError | LimitExceeded) else FAILED
-
-
-def leave(code: int) -> NoReturn:
-    """End this process in bounded time, whatever its threads do."""
-    limit = threading.Timer(_LAST_WISHES_S, os._exit, (code,))
-    limit.daemon = True
-    limit.start()
-    atexit._run_exitfuncs()  # the last of them is that of logging, which flushes
-    quit_at_once(code)
-
-
-def quit_at_once(code: int) -> NoReturn:
-    """End this process now; only what was written already goes out."""
-    for stream in (sys.stdout, sys.stderr):
-        # a reader that went away, or a write under way that a signal has interrupted
-        with contextlib.suppress(OSError, ValueError, RuntimeError):
-            stream.flush()
-    os._exit(code)
 
 
 class Faults:

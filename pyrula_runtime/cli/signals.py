@@ -11,7 +11,7 @@ import signal
 from collections.abc import Callable
 from types import FrameType
 
-from pyrula_runtime.cli.endings import quit_at_once
+from pyrula_runtime.leaving import quit_at_once
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 

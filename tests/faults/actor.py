@@ -20,7 +20,7 @@ from typing import Any, NoReturn, cast
 import apsw
 
 from pyrula.workflows import WorkflowClient
-from pyrula_runtime.cli.endings import leave
+from pyrula_runtime.leaving import leave
 from pyrula_runtime.cli.signals import Signals
 from pyrula_runtime.http import serve_probes
 from pyrula_runtime.options import WorkerOptions
