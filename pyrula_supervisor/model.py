@@ -189,6 +189,13 @@ class State:
         """How many workers of wanted slots serve."""
         return len({child.slot for child in self.workers if child.serving and child.slot < self.procs})
 
+    @property
+    def extras(self) -> int:
+        """How many worker processes there are beyond one for each slot that has one; a canary always is."""
+        workers = list(self.workers)
+        held = {child.slot for child in workers if not child.leaving and child.incarnation != self.canary}
+        return len(workers) - sum(1 for slot in held if slot < self.procs)
+
     def of_slot(self, number: int) -> Iterator[Child]:
         """The workers that share a slot."""
         return (child for child in self.workers if child.slot == number)

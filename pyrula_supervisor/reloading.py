@@ -125,7 +125,7 @@ def _prove(draft: Draft, reload: Reload) -> Reload:
         settled_ms = draft.now_ms + draft.state.policy.reload_settle_ms
         return _move(draft, reload, ReloadEvent.proved, settled_ms=settled_ms)
     # The canary is an extra process: only one of them at a time.
-    if canary is None and sum(1 for _ in draft.state.workers) <= draft.state.procs:
+    if canary is None and draft.state.extras == 0:
         born = starting.start_worker(draft, CANARY_SLOT, reload.new)
         if born:
             draft.set(reload=dataclasses.replace(reload, canary=born.incarnation))

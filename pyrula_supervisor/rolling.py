@@ -25,8 +25,7 @@ def roll(draft: Draft) -> None:
     for sharing in shared.values():
         _let_go(draft, sharing)
     _answer_restarts(draft)
-    workers = list(draft.state.workers)
-    if any(child.outdated for child in workers) or len(workers) > draft.state.procs:
+    if draft.state.extras or any(child.outdated for child in draft.state.workers):
         return
     if not _restart_asked(draft):
         _replace_first(draft)

@@ -58,7 +58,7 @@ def _is_due(draft: Draft, slot: Slot, sharing: Iterable[Child]) -> bool:
     if any(not child.outdated for child in staying) or not pace.is_due(slot.pace, draft.now_ms):
         return False
     # A successor of a living worker is an extra process: only one of them at a time.
-    return not staying or sum(1 for _ in draft.state.workers) <= draft.state.procs
+    return not staying or draft.state.extras == 0
 
 
 def _keep_clerk(draft: Draft) -> None:
