@@ -26,6 +26,7 @@ from pyrula_runtime.core.errors import TurnSuspended, UsageError
 from pyrula_runtime.core.ids import Branch, derived_bytes
 from pyrula_runtime.engine.body_loop import BodyLoop
 from pyrula_runtime.engine.program import StepCall
+from pyrula_runtime.engine.threads import Job
 
 # how often a suspended body's leftover tasks are cancelled again before they are let go
 _UNWIND_ROUNDS = 3
@@ -221,7 +222,7 @@ class SyncBody:
         port: BodyPort,
         run: Callable[[SyncBody], Any],
         lane: asyncio.AbstractEventLoop,
-        start_thread: Callable[[Callable[[], None]], object],
+        start_thread: Callable[[Callable[[], None]], Job],
         stay: Stay,
     ) -> None:
         self.is_parked = False
@@ -233,13 +234,14 @@ class SyncBody:
         self._stay = stay
         self._branch = Branch()
         self._waiting: _Waiting | None = None
+        self._job: Job | None = None
         self._over = False
 
     # towards the turn, on the lane's thread
 
     def start(self) -> None:
         context = contextvars.copy_context()
-        self._start_thread(partial(context.run, self._in_thread))
+        self._job = self._start_thread(partial(context.run, self._in_thread))
 
     def deliver(self, op: Op, value: object, error: BaseException | None) -> None:
         waiting = self._waiting
@@ -262,6 +264,8 @@ class SyncBody:
         self._over = True
         if self._waiting is not None:
             self._resume(TurnSuspended())
+        elif self._job is not None:
+            self._job.give_up()  # it is in user code, and comes back from there when it likes
 
     def _resume(self, error: BaseException | None) -> None:
         waiting, self._waiting = self._waiting, None

@@ -17,7 +17,6 @@ import logging
 import random
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
@@ -34,6 +33,7 @@ from pyrula_runtime.engine.presence import DrivenBody, Presence, ThreadSpan, Unr
 from pyrula_runtime.engine.program import Program, StepCall
 from pyrula_runtime.engine.slots import Slots
 from pyrula_runtime.engine.step_run import StepRun
+from pyrula_runtime.engine.threads import Job, Threads
 from pyrula_runtime.engine.turn import Turn
 from pyrula_runtime.stores.protocol import Claim, ClaimRequest, Commit, Committed, Release, Serves, Store
 
@@ -88,8 +88,8 @@ class Lane:
         self._thread_left = asyncio.Event()
         self._chores: set[asyncio.Task[None]] = set()
         self._stopping = False
-        self._step_threads = ThreadPoolExecutor(setup.slots.capacity, "pyrula-step")
-        self._body_threads = ThreadPoolExecutor(setup.slots.capacity, "pyrula-body")
+        self._step_threads = Threads(setup.slots.capacity, "pyrula-step")
+        self._body_threads = Threads(setup.slots.capacity, "pyrula-body")
 
     # from other threads
 
@@ -136,8 +136,8 @@ class Lane:
     def stop(self) -> None:
         """End the loop and the pools; threads in user code are left to themselves."""
         self._stopping = True
-        self._step_threads.shutdown(wait=False, cancel_futures=True)
-        self._body_threads.shutdown(wait=False, cancel_futures=True)
+        self._step_threads.shutdown()
+        self._body_threads.shutdown()
         if self.thread.is_alive():
             self.loop.call_soon_threadsafe(self.loop.stop)
 
@@ -264,12 +264,12 @@ class Lane:
 
         span = ThreadSpan(self._presence, whose.place)
 
-        def in_thread(work: Callable[[], None]) -> object:
+        def in_thread(work: Callable[[], None]) -> Job:
             return self._in_thread(self._body_threads, turn.run_id, partial(span.around, work))
 
         return SyncBody(turn, threaded, self.loop, in_thread, span)
 
-    def in_thread(self, whose: Current, work: Callable[[], Any]) -> Future[Any]:
+    def in_thread(self, whose: Current, work: Callable[[], Any]) -> Job:
         span = ThreadSpan(self._presence, whose.place)
         return self._in_thread(self._step_threads, whose.run_id, partial(span.around, work))
 
@@ -356,13 +356,12 @@ class Lane:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._thread_left.wait(), left_s)
 
-    def _in_thread(self, pool: ThreadPoolExecutor, run_id: str, work: Callable[[], Any]) -> Future[Any]:
+    def _in_thread(self, threads: Threads, run_id: str, work: Callable[[], Any]) -> Job:
         """Run user code in a thread, and know for how long the run has one."""
-        future = pool.submit(work)
+        job = threads.submit(work)
         self._count_thread(run_id, +1)
-
-        future.add_done_callback(lambda _future: self.post(self._count_thread, run_id, -1))
-        return future
+        job.add_done_callback(lambda _job: self.post(self._count_thread, run_id, -1))
+        return job
 
     def _count_thread(self, run_id: str, change: int) -> None:
         count = self._threads_of.get(run_id, 0) + change

@@ -11,7 +11,6 @@ import asyncio
 import contextvars
 from collections.abc import Callable
 from concurrent.futures import Future
-from functools import partial
 from typing import Any, Protocol
 
 from pyrula_runtime.core.cursor import Asked
@@ -20,6 +19,7 @@ from pyrula_runtime.core.errors import ErrorRecord, StepTimeout
 from pyrula_runtime.engine.current import Current, current
 from pyrula_runtime.engine.failure import record_of
 from pyrula_runtime.engine.program import StepCall
+from pyrula_runtime.engine.threads import Job
 
 
 class StepOwner(Protocol):
@@ -37,7 +37,7 @@ class StepPlace(Protocol):
 
     loop: asyncio.AbstractEventLoop
 
-    def in_thread(self, whose: Current, work: Callable[[], Any]) -> Future[Any]:
+    def in_thread(self, whose: Current, work: Callable[[], Any]) -> Job:
         """Run a plain step's code in a thread."""
 
     def now_ms(self) -> int:
@@ -84,14 +84,18 @@ class StepRun:
             attempt=number,
         )
         context.run(current.set, whose)
-        if self._call.timeout_s is not None:
-            self._timer = self._place.loop.call_later(self._call.timeout_s, self._timed_out, number)
         if self._call.is_async:
             self._attempt_on_lane(context, number)
         else:
             self._attempt_in_thread(context, whose)
 
+    def _arm(self, number: int) -> None:
+        """The attempt's code runs from now on; a wait for a thread is not its time."""
+        if self._call.timeout_s is not None and not self._is_stale(number):
+            self._timer = self._place.loop.call_later(self._call.timeout_s, self._timed_out, number)
+
     def _attempt_on_lane(self, context: contextvars.Context, number: int) -> None:
+        self._arm(number)
         try:
             coroutine = context.run(self._call.call)
         except Exception as error:  # noqa: BLE001 - the user's call is wrong: that is the step's outcome
@@ -102,15 +106,21 @@ class StepRun:
         task.add_done_callback(lambda task: self._task_done(task, number))
 
     def _attempt_in_thread(self, context: contextvars.Context, whose: Current) -> None:
-        future = self._place.in_thread(whose, partial(context.run, self._call.call))
-        self._abandon = future.cancel  # only before it has begun
-        loop = self._place.loop
+        loop, timeout_s, call = self._place.loop, self._call.timeout_s, self._call.call
+
+        def work() -> Any:
+            if timeout_s is not None and not loop.is_closed():
+                loop.call_soon_threadsafe(self._arm, whose.attempt)
+            return context.run(call)
+
+        job = self._place.in_thread(whose, work)
+        self._abandon = job.give_up
 
         def done(future: Future[Any]) -> None:
             if not future.cancelled() and not loop.is_closed():
                 loop.call_soon_threadsafe(self._thread_done, future, whose.attempt)
 
-        future.add_done_callback(done)
+        job.add_done_callback(done)
 
     def _task_done(self, task: asyncio.Task[Any], number: int) -> None:
         error = asyncio.CancelledError("the step's task was cancelled") if task.cancelled() else task.exception()
