@@ -20,9 +20,9 @@ from typing import Any, NoReturn, cast
 import apsw
 
 from pyrula.workflows import WorkflowClient
-from pyrula_runtime.leaving import leave
 from pyrula_runtime.cli.signals import Signals
 from pyrula_runtime.http import serve_probes
+from pyrula_runtime.leaving import leave
 from pyrula_runtime.options import WorkerOptions
 from pyrula_runtime.stores.opening import open_store
 from pyrula_runtime.stores.protocol import EVERY_WAKE, Listening, Store, Wake

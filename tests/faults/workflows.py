@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pyrula.workflows import Retry, SyncWorkflowContext, WorkflowContext, current_step, step, workflow
+from pyrula.workflows import Retry, StepTimeout, SyncWorkflowContext, WorkflowContext, current_step, step, workflow
 
 
 def mark(effects: str) -> None:
@@ -155,6 +155,15 @@ def plain_gated(ctx: SyncWorkflowContext, effects: str, gate: str) -> str:
     said = ctx.step(visit_in_thread, gate)
     ctx.step(leave_mark_in_thread, effects, 1)
     return said
+
+
+@workflow(name="impatient")
+async def impatient(ctx: WorkflowContext, effects: str, gate: str) -> str:
+    """Gives up a plain step that stands at the gate for too long, and goes on without it."""
+    try:
+        return await ctx.step(visit_in_thread.with_options(timeout=0.1), gate)
+    except StepTimeout:
+        return "gave up"
 
 
 @workflow(name="compensating")
