@@ -36,10 +36,12 @@ class Retry:
 
     def __post_init__(self) -> None:
         """Refuse what is absurd, and what would only fail when a step does."""
-        if not isinstance(self.attempts, int) or self.attempts is True:
-            raise UsageError(f"Retry(attempts={self.attempts!r}): it must be a whole number")
-        if not isinstance(self.never_for, tuple) or not all(map(_is_error_class, self.never_for)):
-            raise UsageError(f"Retry(never_for={self.never_for!r}): it must be a tuple of exception classes")
+        attempts: object = self.attempts
+        if isinstance(attempts, bool) or not isinstance(attempts, int):
+            raise UsageError(f"Retry(attempts={attempts!r}): it must be a whole number")
+        never_for: object = self.never_for
+        if not isinstance(never_for, tuple) or not all(map(_is_error_class, never_for)):
+            raise UsageError(f"Retry(never_for={never_for!r}): it must be a tuple of exception classes")
         if self.attempts < 1:
             raise UsageError(f"Retry(attempts={self.attempts}): a step is tried at least once")
         delays = 0 <= self.initial_s <= _YEAR_S and 0 <= self.max_s <= _YEAR_S
