@@ -10,7 +10,7 @@ import orjson
 
 from pyrula_runtime.client.submittable import Submittable
 from pyrula_runtime.core.errors import IdempotencyConflict, InputError, LimitExceeded, UsageError
-from pyrula_runtime.core.ids import checked_run_id, input_digest, run_id
+from pyrula_runtime.core.ids import checked_name, checked_run_id, input_digest, run_id
 from pyrula_runtime.core.limits import entry_fault
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.engine.codec import dump_json
@@ -34,11 +34,9 @@ def encode(value: Any, what: str) -> bytes:
 
 
 def name_of(workflow: Named) -> str:
-    """The name under which a workflow is submitted; UsageError for what is none."""
+    """The name under which a workflow is submitted; UsageError for what is none or could not be one."""
     if isinstance(workflow, str):
-        if not workflow:
-            raise UsageError("a workflow's name must not be empty")
-        return workflow
+        return checked_name(workflow, "workflow")
     if not hasattr(workflow, "check_input"):
         raise UsageError(f"{workflow!r} is no workflow: decorate it with @workflow, or give the name of one")
     return workflow.name

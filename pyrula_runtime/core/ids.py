@@ -1,4 +1,6 @@
-"""Identities: of a run, a worker's incarnation, an operation inside a run.
+"""Identities: of a run, of workflows and steps by their names, of an operation inside a run.
+
+Names stand in journals, commands, URLs and logs for a long time, so they are kept plain.
 
 A run id is 26 characters of Crockford base 32, time first, so that ids sort by age and a listing needs no extra index.
 An operation's id is its branch, its name and its count there (`ship_all()#1/charge#2`): it depends on the code's own
@@ -15,6 +17,7 @@ from pyrula_runtime.core.errors import UsageError
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
+_NAME = re.compile(r"\w[\w .:-]{0,127}")
 
 
 def run_id(now_ms: int, entropy: bytes) -> str:
@@ -30,6 +33,16 @@ def checked_run_id(value: str) -> str:
             f"run id {value!r} must be 1 to 128 letters, digits, '.', '_', ':' or '-' and begin with a letter or digit"
         )
     return value
+
+
+def checked_name(name: object, kind: str) -> str:
+    """The name, if a workflow or step (the `kind`) can be called so; UsageError otherwise."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{kind} name {name!r} must be 1 to 128 letters, digits, '_', '.', ':', '-' or spaces, and begin with a "
+            f"letter, digit or '_'"
+        )
+    return name
 
 
 def input_digest(workflow: str, input_json: bytes) -> str:

@@ -1,15 +1,12 @@
-"""What workflows and steps may be called: names stand in journals, commands, URLs and logs for a long time."""
+"""What workflows and steps are called and how long they may take, as far as their definitions say."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from typing import Any
 
 from pyrula_runtime.core.errors import UsageError
-
-_NAME = re.compile(r"\w[\w .:-]{0,127}")
 
 
 def name_of(function: Callable[..., Any], kind: str) -> str:
@@ -19,16 +16,6 @@ def name_of(function: Callable[..., Any], kind: str) -> str:
         raise UsageError(
             f"a {kind} needs a function with a name, because its journal is found again by it: define {function!r} "
             f"with def, at the top level of a module, and pass that with its arguments"
-        )
-    return name
-
-
-def checked_name(name: object, kind: str) -> str:
-    """The name, if it can be one; UsageError otherwise."""
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise UsageError(
-            f"{kind} name {name!r} must be 1 to 128 letters, digits, '_', '.', ':', '-' or spaces, and begin with a "
-            f"letter, digit or '_'"
         )
     return name
 

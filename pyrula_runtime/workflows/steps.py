@@ -14,10 +14,11 @@ from types import FunctionType
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from pyrula_runtime.core.errors import UsageError
+from pyrula_runtime.core.ids import checked_name
 from pyrula_runtime.core.retry import Retry, as_retry
 from pyrula_runtime.engine.program import StepCall
 from pyrula_runtime.forms.form import Form, result_form
-from pyrula_runtime.workflows.naming import checked_name, checked_timeout, name_of
+from pyrula_runtime.workflows.naming import checked_timeout, name_of
 from pyrula_runtime.workflows.workflow import Workflow
 
 P = ParamSpec("P")

@@ -9,9 +9,10 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from pyrula_runtime.core.entries import Json
 from pyrula_runtime.core.errors import UsageError
+from pyrula_runtime.core.ids import checked_name
 from pyrula_runtime.forms.form import Form, result_form
 from pyrula_runtime.workflows.binding import Binding, parameters_behind_context
-from pyrula_runtime.workflows.naming import checked_name, checked_timeout, name_of
+from pyrula_runtime.workflows.naming import checked_timeout, name_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
