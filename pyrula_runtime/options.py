@@ -232,6 +232,7 @@ _POISON = table_of(PoisonOptions, "poison.")
 OPTIONS: tuple[Option, ...] = _WORKER + _POISON
 
 _BY_KEY = {each.key: each for each in OPTIONS}
+IDEMPOTENCY_TTL = _BY_KEY["idempotency_ttl"]  # a worker's options hold it for all, but it is a client's
 
 
 def _worker_faults(values: Mapping[str, Any]) -> Iterator[str]:

@@ -17,14 +17,11 @@ from pyrula_runtime.cli.endings import FAILED, say
 from pyrula_runtime.cli.flags import STORE, flag
 from pyrula_runtime.cli.session import as_json, ask, compact
 from pyrula_runtime.core.errors import RunEnded, StoreUnavailable, UsageError
-from pyrula_runtime.options import OPTIONS, WorkerOptions
+from pyrula_runtime.options import IDEMPOTENCY_TTL, WorkerOptions
 
 if TYPE_CHECKING:
     from pyrula_runtime.client.workflow_client import WorkflowClient
     from pyrula_runtime.stores.protocol import Store
-
-
-IDEMPOTENCY_TTL = next(each for each in OPTIONS if each.key == "idempotency_ttl")
 
 
 @click.command(epilog=example("""pyrula submit process_order '{"order_id": "A-17"}' --wait"""))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pyrula_runtime.core.errors import RunNotFound, UsageError
 from pyrula_runtime.stores.protocol import Amendment, RunRecord, Store
 
+CLOSED = "this client has been closed; make a new one"
+
 
 class Door:
     """The store behind one client."""
@@ -16,12 +18,20 @@ class Door:
 
     async def store(self) -> Store:
         """The store, open. UsageError after `close`."""
-        if self._is_closed:
-            raise UsageError("this client has been closed; make a new one")
+        self._check()
         if not self._is_open:
             await self._store.open()
+            try:
+                self._check()
+            except UsageError:  # `close` came meanwhile, and found nothing open yet
+                await self._store.close()
+                raise
             self._is_open = True
         return self._store
+
+    def _check(self) -> None:
+        if self._is_closed:
+            raise UsageError(CLOSED)
 
     async def close(self) -> None:
         """Close the store. Idempotent."""

@@ -38,7 +38,8 @@ class RunHandle(Generic[R]):
     async def result(self, timeout: float | None = None) -> R:
         """Wait for the run's end: its value, typed if the workflow is known to this process.
 
-        Raises RunFailed, RunCancelled or RunQuarantined with the stored error, TimeoutError after `timeout` seconds.
+        Raises RunFailed, RunCancelled or RunQuarantined with the stored error, TimeoutError after `timeout` seconds;
+        a `timeout` of 0 looks without waiting.
         """
         return cast(R, await self._client.result(self.run_id, timeout, of=self._typed))
 

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, overload
 
 from pyrula_runtime.client import workflow_client
+from pyrula_runtime.client.door import CLOSED
 from pyrula_runtime.client.handle import RunHandle
 from pyrula_runtime.client.submittable import Submittable
 from pyrula_runtime.client.telling import RunSummary
@@ -64,7 +65,7 @@ class _LoopThread:
 
     def _fault(self) -> str:
         if self._is_closed:
-            return "this client has been closed; make a new one"
+            return CLOSED
         if self._loop is not None and self._pid != os.getpid():
             return "this client was used before the process was forked; make a new one in each process"
         return ""
@@ -109,7 +110,8 @@ class SyncRunHandle(Generic[R]):
     def result(self, timeout: float | None = None) -> R:
         """Wait for the run's end: its value, typed if the workflow is known to this process.
 
-        Raises RunFailed, RunCancelled or RunQuarantined with the stored error, TimeoutError after `timeout` seconds.
+        Raises RunFailed, RunCancelled or RunQuarantined with the stored error, TimeoutError after `timeout` seconds;
+        a `timeout` of 0 looks without waiting.
         """
         return self._thread.run(self._handle.result(timeout))
 
@@ -173,8 +175,8 @@ class WorkflowClient:
         """Create a run and return at once; a worker takes it.
 
         By function the input is checked here and the run is pinned to the workflow's version; by name neither. The
-        same `idempotency_key` (for 24 h) or `run_id` with the same input gives the first run back; with another input
-        it raises IdempotencyConflict.
+        same `idempotency_key` (for `idempotency_ttl`) or `run_id` with the same input gives the first run back; with
+        another input it raises IdempotencyConflict.
         """
         made = self._client.submit(workflow, input, idempotency_key=idempotency_key, run_id=run_id)
         return SyncRunHandle(self._thread, self._thread.run(made))

@@ -20,15 +20,13 @@ from pyrula_runtime.client.telling import RunSummary
 from pyrula_runtime.core.errors import IllegalTransition, RunNotFound, StoreUnavailable, UsageError
 from pyrula_runtime.core.ids import checked_run_id
 from pyrula_runtime.core.status import TERMINAL, RunStatus
-from pyrula_runtime.options import DAY_S, MONTH_S
+from pyrula_runtime.core.why import SILENT_AFTER_MS
+from pyrula_runtime.options import DAY_S, IDEMPOTENCY_TTL
 from pyrula_runtime.stores.protocol import Delivery, Message, RunQuery, RunRecord, Store
 
 log = logging.getLogger("pyrula.client")
 
 R = TypeVar("R")
-
-# a worker that was not heard of for so long counts as gone
-_LIVE_MS = 60_000
 
 Statuses = RunStatus | str | Iterable[RunStatus | str]
 
@@ -41,8 +39,8 @@ class WorkflowClient:
         given: object = store
         if isinstance(given, str):
             raise UsageError(f"WorkflowClient takes a store: WorkflowClient(open_store({given!r}))")
-        if not 0 < idempotency_ttl < MONTH_S:
-            raise UsageError(f"idempotency_ttl={idempotency_ttl} must be more than 0 and less than {MONTH_S:g} seconds")
+        if (fault := IDEMPOTENCY_TTL.fault(idempotency_ttl)) is not None:
+            raise UsageError(fault)
         self._idempotency_ttl_ms = round(idempotency_ttl * 1000)
         self._door = Door(store)
         self._endings = Endings()
@@ -111,7 +109,7 @@ class WorkflowClient:
         if name in self._looked_for or known(name) is not None:
             return
         self._looked_for.add(name)
-        live = [worker for worker in await store.workers() if worker.age_ms < _LIVE_MS]
+        live = [worker for worker in await store.workers() if worker.age_ms < SILENT_AFTER_MS]
         if name not in {served.workflow for worker in live for served in worker.serves}:
             log.warning("no worker serves workflow %r now: its runs wait until one does; check the name", name)
 
@@ -158,17 +156,16 @@ class WorkflowClient:
 
     async def result(self, run_id: str, timeout: float | None = None, *, of: Submittable[Any] | None = None) -> Any:
         """Wait for a run's end; see RunHandle.result. `of` is its workflow, if the name is not to be looked up."""
-        try:
-            async with asyncio.timeout(timeout):
-                record = await self._ended(run_id)
-        except TimeoutError as error:
-            raise TimeoutError(f"run {run_id} has not ended within {timeout} s; it goes on") from error
+        record = await self._door.record(run_id)
+        if not record.status.is_terminal:
+            try:
+                async with asyncio.timeout(timeout):
+                    record = await self._ended(run_id)
+            except TimeoutError as error:
+                raise TimeoutError(f"run {run_id} has not ended within {timeout} s; it goes on") from error
         return outcome(record, of)
 
     async def _ended(self, run_id: str) -> RunRecord:
-        record = await self._door.record(run_id)
-        if record.status.is_terminal:
-            return record
         with self._endings.watched(await self._door.store()) as news:
             while True:
                 news.clear()

@@ -134,6 +134,7 @@ async def test_a_result_is_waited_for_without_looking_all_the_time(
         gate.open()
         assert await asyncio.wait_for(waiting, LIMIT_S) == "through"
         assert await run.result() == "through"
+        assert await run.result(timeout=0) == "through"
     assert len(looks) < 20
 
 

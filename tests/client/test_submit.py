@@ -23,6 +23,7 @@ from pyrula.workflows import (
     open_store,
     workflow,
 )
+from pyrula_runtime.options import IDEMPOTENCY_TTL
 from pyrula_runtime.stores.protocol import NewRun, Serves, Submitted, WorkerRecord
 
 
@@ -130,6 +131,13 @@ async def test_what_is_no_key(client: WorkflowClient, key: Any) -> None:
         await client.submit("unpinned", 1, idempotency_key=key)
 
 
+@pytest.mark.parametrize("name", ["", " x", "a/b", "a\0b", "x" * 129, "\ud800"])
+async def test_a_name_that_no_workflow_can_have_is_refused(client: WorkflowClient, name: str) -> None:
+    with pytest.raises(UsageError, match=r"workflow name .* must be 1 to 128 letters"):
+        await client.submit(name, 1)
+    assert await client.list() == ()
+
+
 async def test_a_name_that_nobody_serves_is_warned_of_once(
     client: WorkflowClient, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -187,7 +195,12 @@ async def test_a_key_finds_its_run_as_long_as_the_client_says(url: str, monkeypa
     assert seen[0].idempotency_ttl_ms == 90_000
 
 
-@pytest.mark.parametrize("seconds", [0, -1, math.nan, math.inf])
+def test_the_life_of_keys_has_the_limits_of_the_option(url: str) -> None:
+    for seconds in (IDEMPOTENCY_TTL.low, IDEMPOTENCY_TTL.high):
+        WorkflowClient(open_store(url), idempotency_ttl=seconds)
+
+
+@pytest.mark.parametrize("seconds", [0, 0.5, -1, math.nan, math.inf])
 def test_an_absurd_life_of_keys_is_refused(url: str, seconds: float) -> None:
     with pytest.raises(UsageError, match="idempotency_ttl"):
         WorkflowClient(open_store(url), idempotency_ttl=seconds)
