@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from itertools import count
 
@@ -98,13 +97,8 @@ async def compensation_is_finished(world: World, kill: Point) -> bool:
     worker = await world.start(kill)
     await gate.visit()
     await world.client.cancel(run)
-    dead = asyncio.create_task(worker.ended())
-    done = asyncio.create_task(world.ended(run))
-    await asyncio.wait((dead, done), return_when=asyncio.FIRST_COMPLETED)
-    done.cancel()
-    if not dead.done() and await worker.drain() == 0:
+    if await world.lived_through(run, worker):
         return False
-    await dead
     journaled = len(await world.journal(run)) == 3
     second = await world.start()
     assert (await world.ended(run)).status is RunStatus.cancelled

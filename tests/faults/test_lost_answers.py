@@ -12,13 +12,13 @@ import pytest
 
 from pyrula_runtime.core.status import RunStatus
 from tests.faults.plan import Point
-from tests.faults.undisturbed import Undisturbed, undisturbed
+from tests.faults.undisturbed import Undisturbed, outcome_of, undisturbed
 from tests.faults.world import BRISK, NewWorld, World
 
 # the call is lost, its answer is lost, a transport sends it twice
 DEEDS = {"raise": "before", "lose": "sent", "twice": "before"}
 VERBS = ("claim", "commit", "holdings", "reclaim_lapsed", "beat", "ping", "purge", "retire", "close")
-WORKFLOWS = ("side by side", "plain", "lucky")
+WORKFLOWS = ("side by side", "plain", "lucky", "overdue", "failing")
 SWEEPS = [("ten", verb, deed) for verb in VERBS for deed in DEEDS] + [
     (workflow, verb, deed) for workflow in WORKFLOWS for verb in ("claim", "commit") for deed in DEEDS
 ]
@@ -28,8 +28,7 @@ async def is_survived(world: World, workflow: str, fault: Point, expected: Undis
     """Whether the fault came; a run must come to its end in spite of it."""
     run = await world.submit(workflow)
     worker = await world.start(fault, options=BRISK)
-    record = await world.ended(run)
-    assert (record.status, record.result, await world.journal(run)) == expected.outcome
+    assert await outcome_of(world, run) == expected.outcome
     assert await worker.drain() == 0
     assert world.marks(run) == expected.marks
     assert world.problems() == []

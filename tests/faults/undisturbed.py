@@ -9,12 +9,14 @@ from typing import Any
 from pyrula_runtime.core.status import RunStatus
 from tests.faults.world import World
 
+Outcome = tuple[RunStatus, bytes | None, bytes | None, list[dict[str, Any]]]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undisturbed:
-    """Status, result and journal of a run, and how often each of its operations left its mark."""
+    """Status, result, error and journal of a run, and how often each of its operations left its mark."""
 
-    outcome: tuple[RunStatus, bytes | None, list[dict[str, Any]]]
+    outcome: Outcome
     marks: Counter[str]
 
 
@@ -22,7 +24,12 @@ async def undisturbed(world: World, workflow: str) -> Undisturbed:
     """Let a worker execute one run in peace."""
     worker = await world.start()
     run = await world.submit(workflow)
-    record = await world.ended(run)
-    assert record.status is RunStatus.completed
+    outcome = await outcome_of(world, run)
     assert await worker.drain() == 0
-    return Undisturbed(outcome=(record.status, record.result, await world.journal(run)), marks=world.marks(run))
+    return Undisturbed(outcome=outcome, marks=world.marks(run))
+
+
+async def outcome_of(world: World, run: str) -> Outcome:
+    """What a run comes to, once it has ended."""
+    record = await world.ended(run)
+    return record.status, record.result, record.error, await world.journal(run)

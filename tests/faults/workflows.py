@@ -79,6 +79,44 @@ async def lucky(ctx: WorkflowContext, effects: str) -> int:
     return attempt + await ctx.step(leave_mark, effects, 1)
 
 
+@step(timeout=0.05)
+async def never_end(effects: str) -> None:
+    mark(effects)
+    await asyncio.Event().wait()
+
+
+@workflow(name="overdue")
+async def overdue(ctx: WorkflowContext, effects: str) -> str:
+    await ctx.step(leave_mark, effects, 0)
+    try:
+        await ctx.step(never_end, effects)
+    except StepTimeout:
+        await ctx.step(leave_mark, effects, 1)
+    return "late"
+
+
+@step
+async def fail(effects: str) -> None:
+    mark(effects)
+    raise ValueError("no")
+
+
+@workflow(name="failing")
+async def failing(ctx: WorkflowContext, effects: str) -> None:
+    await ctx.step(leave_mark, effects, 0)
+    await ctx.step(fail, effects)
+
+
+@workflow(name="hurried", timeout=1)
+async def hurried(ctx: WorkflowContext, effects: str, gate: str) -> None:
+    """Has a second in all, and leaves a mark when that is over."""
+    try:
+        await ctx.step(visit, gate)
+    except asyncio.CancelledError:
+        await ctx.step(leave_mark, effects, 0)
+        raise
+
+
 @step
 async def dawdle(effects: str) -> None:
     await asyncio.sleep(0.15)

@@ -279,6 +279,17 @@ class World:
         finally:
             listening.close()
 
+    async def lived_through(self, run_id: str, worker: Process) -> bool:
+        """Whether a worker brought the run to its end and then drained; if not, it has killed itself on the way."""
+        dead = asyncio.create_task(worker.ended())
+        done = asyncio.create_task(self.ended(run_id))
+        await asyncio.wait((dead, done), return_when=asyncio.FIRST_COMPLETED)
+        done.cancel()
+        code = await dead if dead.done() else await worker.drain()
+        await dead
+        assert code in (0, -signal.SIGKILL), f"{worker.name} ended with {code}"
+        return code == 0
+
     async def journal(self, run_id: str) -> list[dict[str, Any]]:
         """The journal's entries without their times, which differ from run to run."""
         entries = [orjson.loads(raw) for raw in await whole_journal(self.store, run_id)]
