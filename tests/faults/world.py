@@ -302,6 +302,10 @@ class World:
         lines = self.effects.read_text().splitlines()
         return Counter(line.partition(":")[2] for line in lines if line.startswith(f"{run_id}:"))
 
+    def log(self, process: Process) -> str:
+        """What a process has logged."""
+        return (self.directory / f"{process.name}.log").read_text()
+
     def boxes(self) -> list[Path]:
         """The black boxes of workers that live, or that nobody has buried yet."""
         return sorted((self.directory / "run").rglob("*.box"))
