@@ -132,6 +132,7 @@ class Lines:
     async def fork(self, template: Line, start: Start) -> Line:
         """A child of the template for this start; it has said nothing yet."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.send(encode(start))
         with theirs:
             socket.send_fds(template.ours, [encode(Fork(start=start))], [theirs.fileno()])
         forked = await template.told(Forked, incarnation=start.incarnation)
