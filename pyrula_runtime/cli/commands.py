@@ -17,11 +17,14 @@ def meant(word: str, names: list[str]) -> str:
 
 
 class Group(click.Group):
-    """A group whose commands are named here and defined elsewhere: name -> module under `cli`, attribute."""
+    """A group whose commands are named here and defined elsewhere: name -> module of a package, attribute."""
 
-    def __init__(self, *, late: Mapping[str, tuple[str, str]], **attrs: Any) -> None:
+    def __init__(
+        self, *, late: Mapping[str, tuple[str, str]], package: str = "pyrula_runtime.cli", **attrs: Any
+    ) -> None:
         super().__init__(**attrs)
         self._late = late
+        self._package = package
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self._late)
@@ -30,7 +33,7 @@ class Group(click.Group):
         if cmd_name not in self._late:
             return None
         module, attribute = self._late[cmd_name]
-        command: click.Command = getattr(import_module(f"pyrula_runtime.cli.{module}"), attribute)
+        command: click.Command = getattr(import_module(f"{self._package}.{module}"), attribute)
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -62,20 +65,23 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: Any) -> 
         ctx.exit()
 
 
+def version_flag() -> click.Option:
+    """`--version` of a program."""
+    return click.Option(
+        ["--version"],
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_print_version,
+        help="Print the version.",
+    )
+
+
 pyrula = Group(
     name="pyrula",
     help="Durable Python workflows on your own machines.",
     epilog=example("pyrula worker --workflow app:process_order"),
-    params=[
-        click.Option(
-            ["--version"],
-            is_flag=True,
-            expose_value=False,
-            is_eager=True,
-            callback=_print_version,
-            help="Print the version.",
-        )
-    ],
+    params=[version_flag()],
     late={
         "worker": ("worker", "worker"),
         "submit": ("submit", "submit"),

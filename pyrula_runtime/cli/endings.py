@@ -1,7 +1,7 @@
 """How a command ends: which sentence, which exit code, and the way out of the process.
 
-0 done, 1 the world or a run failed, 2 asked for what cannot be, 78 configuration or app are wrong (systemd and others
-do not start such a process again), 130 and 143 by a second signal. A person's mistake costs them one sentence, never a
+0 done, 1 the world or a run failed, 2 asked for what cannot be, 3 no supervisor answers, 78 configuration or app are
+wrong (systemd and others do not start such a process again), 130 and 143 by a second signal. A person's mistake costs them one sentence, never a
 traceback; the only tracebacks are that of an app that cannot be imported (see `worker`) and that of a bug of ours.
 """
 
@@ -9,21 +9,31 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import click
 
-from pyrula_runtime.core.errors import ConfigurationError, LimitExceeded, PyrulaError, UsageError
+from pyrula_runtime.core.errors import ConfigurationError, LimitExceeded, NoSupervisor, PyrulaError, UsageError
 
-FAILED, USAGE, CONFIGURATION, INTERRUPTED, TERMINATED = 1, 2, 78, 130, 143
+FAILED, USAGE, NOBODY, CONFIGURATION, INTERRUPTED, TERMINATED = 1, 2, 3, 78, 130, 143
+
+_PYRULA = "pyrula"
 
 
-def ended(args: Sequence[str]) -> int:
-    """Run the command line; its exit code, after telling what went wrong."""
+def _pyrula() -> click.Command:
+    from pyrula_runtime.cli.commands import pyrula
+
+    return pyrula
+
+
+def ended(args: Sequence[str], program: str = _PYRULA, find: Callable[[], click.Command] = _pyrula) -> int:
+    """Run the command line of a program; its exit code, after telling what went wrong."""
+
+    def say(sentence: str) -> None:
+        click.echo(f"{program}: {sentence}", err=True)
+
     try:
-        from pyrula_runtime.cli.commands import pyrula
-
-        code = pyrula.main(list(args), prog_name="pyrula", standalone_mode=False)
+        code = find().main(list(args), prog_name=program, standalone_mode=False)
     except (click.exceptions.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except click.ClickException as error:
@@ -43,8 +53,10 @@ def ended(args: Sequence[str]) -> int:
 
 
 def say(sentence: str) -> None:
-    """One diagnostic to a person."""
-    click.echo(f"pyrula: {sentence}", err=True)
+    """One diagnostic to a person, in the name of the program whose command this is."""
+    context = click.get_current_context(silent=True)
+    program = context.find_root().info_name if context else None
+    click.echo(f"{program or _PYRULA}: {sentence}", err=True)
 
 
 def _told(error: PyrulaError) -> tuple[str, ...]:
@@ -54,6 +66,8 @@ def _told(error: PyrulaError) -> tuple[str, ...]:
 def _code(error: PyrulaError) -> int:
     if isinstance(error, ConfigurationError):
         return CONFIGURATION
+    if isinstance(error, NoSupervisor):
+        return NOBODY
     return USAGE if isinstance(error, UsageError | LimitExceeded) else FAILED
 
 
