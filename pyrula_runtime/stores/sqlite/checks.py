@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import islice
@@ -16,6 +18,8 @@ from pyrula_runtime.stores.sqlite import connection, failures, schema
 from pyrula_runtime.stores.sqlite.queries import named
 
 SQL = named("checks")
+_log = logging.getLogger(__name__)
+_STEPS = 10_000  # virtual machine steps between two looks at the time
 MOST = 100  # problems reported: a file with so many is not repaired by reading on
 
 
@@ -31,6 +35,21 @@ def check(path: Path) -> list[str]:
         return [str(failures.ours(error, path))]
     except StoreRefused as refused:
         return [str(refused)]
+
+
+def glance(db: apsw.Connection, path: Path, limit_s: float) -> None:
+    """Look as much of the file through as can be done within `limit_s`; StoreCorrupt if something is broken."""
+    deadline = time.monotonic() + limit_s
+    db.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
+    try:
+        found = [str(line) for (line,) in db.execute("PRAGMA quick_check(1)")]
+    except apsw.InterruptError:
+        _log.warning("store %s is too large to be checked at start; 'pyrula store check' does it in full", path)
+        return
+    finally:
+        db.set_progress_handler(None)
+    if found != ["ok"]:
+        raise failures.damaged(path, found[0])
 
 
 def _problems(db: apsw.Connection) -> Iterator[str]:

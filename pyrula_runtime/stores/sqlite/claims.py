@@ -7,7 +7,7 @@ of its version alone, so one that nobody here serves holds nobody up.
 from __future__ import annotations
 
 import json
-import secrets
+import os
 from collections.abc import Sequence
 from heapq import merge
 from itertools import islice
@@ -53,7 +53,7 @@ def claim(tx: Tx, request: ClaimRequest) -> tuple[Claim, ...]:
 
 
 def _take(tx: Tx, n: int, request: ClaimRequest) -> Claim:
-    nonce = secrets.token_hex(8)
+    nonce = os.urandom(8).hex()
     until_ms = tx.mono_ms + request.lock_ttl_ms
     (row,) = tx.rows(SQL["take"], n, request.to_status, nonce, request.incarnation, until_ms, tx.wall_ms)
     run_id, fence, workflow, version, length, size, created_ms, started_ms, cancel, charges_ms, input_ = row

@@ -31,15 +31,21 @@ def ours(error: Exception, path: Path) -> PyrulaError:
     """A fresh error of ours for SQLite's; `error` becomes its cause."""
     if isinstance(error, PyrulaError):
         return type(error)(*error.args)
-    if is_damage(error):
-        found: PyrulaError = StoreCorrupt(
-            f"store {path} is damaged ({error}): nothing is written any more, nothing was deleted. Stop all workers, "
-            f"copy {path} with its -wal and -shm files, then restore a backup or run 'sqlite3 {path} .recover'"
-        )
-    else:
-        found = StoreUnavailable(f"store {path}: {_help(error)} ({error})")
+    found = damaged(path, str(error)) if is_damage(error) else _unavailable(error, path)
     found.__cause__ = error
     return found
+
+
+def damaged(path: Path, detail: str) -> StoreCorrupt:
+    """What to say and do about a broken file."""
+    return StoreCorrupt(
+        f"store {path} is damaged ({detail}): nothing is written any more, nothing was deleted. Stop all workers, "
+        f"copy {path} with its -wal and -shm files, then restore a backup or run 'sqlite3 {path} .recover'"
+    )
+
+
+def _unavailable(error: Exception, path: Path) -> StoreUnavailable:
+    return StoreUnavailable(f"store {path}: {_help(error)} ({error})")
 
 
 def _help(error: BaseException) -> str:

@@ -9,9 +9,8 @@ host is refused; if not, it takes over. Taking over ends every lock, for lock li
 from __future__ import annotations
 
 import logging
-import platform
+import os
 import time
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,9 +43,10 @@ def _content(path: str) -> str:
 
 def this_host() -> Host:
     """The host this process runs on."""
-    # without a boot id (not Linux), the network address at least tells machines apart; a restart then takes a watch
-    boot_id = _content("/proc/sys/kernel/random/boot_id") or f"node-{uuid.getnode():x}"
-    return Host(boot_id=boot_id, machine_id=_content("/etc/machine-id"), name=platform.node())
+    name = os.uname().nodename
+    # without a boot id (not Linux) the name at least tells machines apart; lock life then spans a restart
+    boot_id = _content("/proc/sys/kernel/random/boot_id") or f"host-{name}"
+    return Host(boot_id=boot_id, machine_id=_content("/etc/machine-id"), name=name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,8 @@ class Seat:
     beat: int
 
 
-def _seat(db: apsw.Connection) -> Seat | None:
+def seat_of(db: apsw.Connection) -> Seat | None:
+    """Who uses the file; None if nobody has yet."""
     for boot_id, machine_id, name, beat in rows(db, SQL["seat"]):
         return Seat(host=Host(boot_id=boot_id, machine_id=machine_id, name=name), beat=beat)
     return None
@@ -65,7 +66,7 @@ def _seat(db: apsw.Connection) -> Seat | None:
 
 def sit_down(db: apsw.Connection, host: Host, now_ms: int) -> Seat | None:
     """Take the file for this host, under the write lock; or return the stranger who has to be watched first."""
-    seat = _seat(db)
+    seat = seat_of(db)
     if seat is None:
         db.execute(SQL["first"], (host.boot_id, host.machine_id, host.name, now_ms))
         return None
@@ -83,7 +84,7 @@ def watch(db: apsw.Connection, stranger: Seat, watch_s: float) -> None:
     deadline = time.monotonic() + watch_s
     while time.monotonic() < deadline:
         time.sleep(_LOOK_S)
-        seat = _seat(db)
+        seat = seat_of(db)
         if seat is not None and seat.host == stranger.host and seat.beat != stranger.beat:
             raise StoreRefused(
                 f"store {db.filename} is in use by host {stranger.host.name!r}, and one SQLite file serves one host; "
@@ -93,7 +94,7 @@ def watch(db: apsw.Connection, stranger: Seat, watch_s: float) -> None:
 
 def inherit(db: apsw.Connection, stranger: Seat, host: Host, now_ms: int) -> None:
     """Take over from a host that gave no sign of life, under the write lock, unless a sibling has done so."""
-    if _seat(db) == stranger:
+    if seat_of(db) == stranger:
         _take_over(db, host, now_ms)
 
 

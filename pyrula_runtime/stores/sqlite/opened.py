@@ -12,7 +12,7 @@ import apsw
 
 from pyrula_runtime.core.errors import StoreUnavailable, UsageError
 from pyrula_runtime.stores.clock import Clock
-from pyrula_runtime.stores.sqlite import connection, failures, file_system, hosts, schema, write_lock
+from pyrula_runtime.stores.sqlite import checks, connection, failures, file_system, hosts, schema, write_lock
 from pyrula_runtime.stores.sqlite.batches import Batches
 from pyrula_runtime.stores.sqlite.connection import StoreFile, beside
 from pyrula_runtime.stores.sqlite.reads import Reads
@@ -78,13 +78,16 @@ def open_file(path: Path, clock: Clock, settings: Settings) -> Opened:
 def _prepare(path: Path, lock: WriteLock, clock: Clock, settings: Settings) -> StoreFile:
     """Bring the file into shape and sit down in it."""
     with closing(connection.bare(path, create=True)) as db:
-        with lock.held(settings.open_patience_s):
+        with lock.held_within(settings.open_patience_s):
             version = schema.version_of(db, path)
             connection.tune(db)
             schema.migrate(db, path, version)
+            earlier = hosts.seat_of(db)
+            if earlier is not None and earlier.host.boot_id != settings.host.boot_id:
+                checks.glance(db, path, settings.glance_s)  # the power may have gone: better told now than met later
             stranger = hosts.sit_down(db, settings.host, clock.mono_ms())
         if stranger is not None:
             hosts.watch(db, stranger, settings.host_watch_s)
-            with lock.held(settings.open_patience_s):
+            with lock.held_within(settings.open_patience_s):
                 hosts.inherit(db, stranger, settings.host, clock.mono_ms())
         return StoreFile.at(path)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -84,7 +83,7 @@ class Folder:
     def bind(self, kinds: frozenset[Wake]) -> tuple[socket.socket, str]:
         """A fresh listening socket and its name; OSError where that does not work."""
         self.path.mkdir(exist_ok=True)
-        name = f"{os.getpid():x}{secrets.token_hex(4)}.{''.join(sorted(_LETTERS[kind] for kind in kinds))}"
+        name = f"{os.getpid():x}{os.urandom(4).hex()}.{''.join(sorted(_LETTERS[kind] for kind in kinds))}"
         bell = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             bell.setblocking(False)

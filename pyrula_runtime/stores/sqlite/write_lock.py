@@ -11,6 +11,7 @@ the neighbour stands in the turnstile, and the busy one has to queue behind it.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import struct
@@ -24,7 +25,7 @@ from pathlib import Path
 
 from pyrula_runtime.core.errors import StoreUnavailable
 
-_RETRY_S = 0.02
+_RETRY_S = 0.001
 _LOCK, _TURNSTILE = 0, 1
 # struct flock in native order, with the kernel's padding
 _FLOCK = "qqihh" if sys.platform == "darwin" else "hhqqi"
@@ -53,14 +54,11 @@ class WriteLock:
     _mutex: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
-    def held(self, patience_s: float | None = None) -> Iterator[None]:
-        """Hold the lock. Waits for it as long as it takes, or raises StoreUnavailable when patience is at its end."""
+    def held(self) -> Iterator[None]:
+        """Hold the lock; waits for it as long as it takes."""
         self.waiting_since = time.monotonic()
         with self._mutex:
-            if patience_s is None:
-                self._take(fcntl.LOCK_EX)
-            else:
-                self._take_soon(time.monotonic() + patience_s)
+            self._take()
             self.waiting_since, self.held_since = 0.0, time.monotonic()
             try:
                 yield
@@ -68,21 +66,48 @@ class WriteLock:
                 self.held_since = 0.0
                 fcntl.lockf(self.fd, fcntl.LOCK_UN, 1, _LOCK)
 
-    def _take(self, how: int) -> None:
-        fcntl.lockf(self.fd, how, 1, _TURNSTILE)
+    def _take(self) -> None:
+        self._wait_for(_TURNSTILE)
         try:
-            fcntl.lockf(self.fd, how, 1, _LOCK)
+            self._wait_for(_LOCK)
         finally:
             fcntl.lockf(self.fd, fcntl.LOCK_UN, 1, _TURNSTILE)
 
-    def _take_soon(self, deadline: float) -> None:
+    def _wait_for(self, byte: int) -> None:
         while True:
             try:
-                return self._take(fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise StoreUnavailable(self.complaint()) from None
+                fcntl.lockf(self.fd, fcntl.LOCK_EX, 1, byte)
+                return
+            except OSError as error:
+                # The kernel looks for deadlocks between processes, not threads: with two stores in a process it may
+                # see one where another thread is about to let go.
+                if error.errno != errno.EDEADLK:
+                    raise
             time.sleep(_RETRY_S)
+
+    @contextmanager
+    def held_within(self, patience_s: float) -> Iterator[None]:
+        """Hold the lock, or raise StoreUnavailable if it cannot be had in time.
+
+        A thread of its own waits for the lock and holds it, because waiting in the kernel has no time limit, and asking
+        again and again would starve among processes that do wait. When patience ends, the thread is left to wait, and
+        lets go at once when it gets the lock.
+        """
+        granted, done = threading.Event(), threading.Event()
+        obtain(self.path)  # the thread may outlive its caller's use of the file
+        threading.Thread(target=self._hold, args=(granted, done), name="pyrula-store-lock", daemon=True).start()
+        try:
+            if not granted.wait(patience_s):
+                raise StoreUnavailable(self.complaint())
+            yield
+        finally:
+            done.set()
+
+    def _hold(self, granted: threading.Event, done: threading.Event) -> None:
+        with self.held():
+            granted.set()
+            done.wait()
+        give_up(self)
 
     def waited_s(self) -> float:
         """How long a thread of this process has been waiting for the lock."""

@@ -85,8 +85,8 @@ class Writer:
         while not (last or self._abandoned):
             self._in_hand, last = self._intake.take(BATCH, self._batches.beat_every_ms / 1000)
             self._do(self._in_hand)
-            send_home(self._in_hand)
             self._wake(idle=len(self._in_hand) < BATCH)
+            send_home(self._in_hand)
             self._fold()
         self._in_hand = []
 

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import warnings
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ from pyrula_runtime.stores.sqlite.connection import beside
 from pyrula_runtime.stores.sqlite.settings import Settings
 from pyrula_runtime.stores.sqlite.store import SqliteStore
 from pyrula_runtime.stores.sqlite.transaction import Tx
-from tests.store.samples import COMPLETED, appending, claimed, new_run, request
+from tests.store.samples import COMPLETED, appending, claimed, new_run, request, until
 
 ME = f"w-{os.getpid()}"
 
@@ -47,6 +48,26 @@ async def hold_lock(path: Path) -> None:
     tell("released")
 
 
+async def hold_lock_and_want(path: Path, other: str) -> None:
+    """Hold this store's lock until told, while another thread waits for that of the other store."""
+    lock, wanted = write_lock.obtain(beside(path, ".lock")), write_lock.obtain(beside(Path(other), ".lock"))
+
+    def want() -> None:
+        with wanted.held():
+            tell("got the other")
+
+    async def is_waiting() -> bool:
+        return wanted.waiting_since > 0
+
+    with lock.held():
+        waiting = threading.Thread(target=want)
+        waiting.start()
+        await until(is_waiting)
+        tell("held")
+        sys.stdin.readline()
+    waiting.join()
+
+
 async def claim_all(path: Path) -> None:
     """Claim, a few at a time, until nothing is left; tell the runs."""
     store = await opened(path)
@@ -58,14 +79,14 @@ async def claim_all(path: Path) -> None:
     await store.close()
 
 
-async def commit_many(path: Path, count: str) -> None:
+async def commit_many(path: Path, count: str, size: str) -> None:
     """Finish runs of many commits, with very frequent checkpoints."""
     store = await opened(path, checkpoint_pages=8)
     await told()
     for _ in range(4):
         claim = await claimed(store, ME, workflow=ME)
         answers = await asyncio.gather(
-            *(store.commit(appending(claim.token, at, b"x" * 900)) for at in range(int(count)))
+            *(store.commit(appending(claim.token, at, b"x" * int(size))) for at in range(int(count)))
         )
         last = await store.commit(appending(claim.token, int(count), ending=COMPLETED))
         assert {answer.append for answer in (*answers, last)} == {Append.done}
@@ -126,7 +147,17 @@ async def fork(path: Path) -> None:
 
 
 ACTS: dict[str, Callable[..., Awaitable[None]]] = {
-    act.__name__: act for act in (hold_lock, claim_all, commit_many, die_in_transaction, die_holding, listen, fork)
+    act.__name__: act
+    for act in (
+        hold_lock,
+        hold_lock_and_want,
+        claim_all,
+        commit_many,
+        die_in_transaction,
+        die_holding,
+        listen,
+        fork,
+    )
 }
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ class Actor:
         self.process.stdin.write(b"go\n")
 
     async def ended(self) -> int:
-        return await asyncio.wait_for(self.process.wait(), 60)
+        return await self.process.wait()
 
 
 @pytest.fixture

@@ -14,9 +14,10 @@ import pytest
 from pyrula_runtime.core.errors import StoreCorrupt, StoreUnavailable
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.stores.protocol import Append, RunQuery
-from pyrula_runtime.stores.sqlite import submits
+from pyrula_runtime.stores.sqlite import checks, submits
 from pyrula_runtime.stores.sqlite.ballast import Ballast
 from pyrula_runtime.stores.sqlite.checks import check
+from pyrula_runtime.stores.sqlite.hosts import Host
 from pyrula_runtime.stores.sqlite.store import SqliteStore
 from pyrula_runtime.stores.sqlite.transaction import Tx
 from tests.store.samples import COMPLETED, appending, claimed, new_run, request
@@ -162,6 +163,28 @@ async def test_a_broken_call_fails_alone(store: SqliteStore) -> None:
         await bad_sql
     assert {answer.submission for answer in await asyncio.gather(*before, *after)} == {"created"}
     assert await store.read("half-written") is None
+
+
+async def test_damage_by_a_power_cut_is_told_at_the_next_start(opened: Opened, path: Path) -> None:
+    store = await opened(replace(SMALL, host=Host(boot_id="before", machine_id="m", name="here")))
+    await asyncio.gather(*(store.submit(new_run()) for _ in range(50)))
+    await store.close()
+    overwrite_runs(path)
+    rebooted = Host(boot_id="after", machine_id="m", name="here")
+    with pytest.raises(StoreCorrupt, match="restore a backup"):
+        await opened(replace(SMALL, host=rebooted))
+
+
+async def test_a_file_too_large_to_be_looked_through_does_not_delay_the_start(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(checks, "_STEPS", 1)
+    store = await opened(replace(SMALL, host=Host(boot_id="before", machine_id="m", name="here")))
+    await store.submit(new_run())
+    await store.close()
+    rebooted = await opened(replace(SMALL, host=Host(boot_id="after", machine_id="m", name="here"), glance_s=-1.0))
+    assert "too large to be checked at start" in caplog.text
+    assert sum((await rebooted.counts()).values()) == 1
 
 
 def overwrite_runs(path: Path) -> None:

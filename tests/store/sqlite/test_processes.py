@@ -13,7 +13,9 @@ import pytest
 
 from pyrula_runtime.core.errors import StoreUnavailable
 from pyrula_runtime.stores.protocol import Append
+from pyrula_runtime.stores.sqlite import write_lock
 from pyrula_runtime.stores.sqlite.checks import check
+from pyrula_runtime.stores.sqlite.connection import beside
 from pyrula_runtime.stores.sqlite.store import SqliteStore
 from tests.store.manual_clock import ManualClock
 from tests.store.samples import appending, journal_of, new_run, request, until
@@ -42,13 +44,24 @@ async def test_checkpoints_of_one_process_never_meet_commits_of_another(
     store: SqliteStore, actor: Started, path: Path
 ) -> None:
     # the race that corrupts SQLite files before 3.51.3
-    actors = [await actor("commit_many", "150") for _ in range(3)]
+    actors = [await actor("commit_many", "150", "900") for _ in range(3)]
     for one in actors:
         one.tell()
     assert [await one.line() for one in actors] == ["done"] * 3
     assert [await one.ended() for one in actors] == [0] * 3
     assert check(path) == []
     assert sum((await store.counts()).values()) == 12
+
+
+@pytest.mark.nightly
+async def test_a_million_commits_among_checkpoints_leave_the_file_sound(
+    store: SqliteStore, actor: Started, path: Path
+) -> None:
+    actors = [await actor("commit_many", "63_000", "50") for _ in range(4)]
+    for one in actors:
+        one.tell()
+    assert [await one.ended() for one in actors] == [0] * 4
+    assert check(path) == []
 
 
 async def test_killed_between_begin_and_commit_leaves_nothing_behind(
@@ -84,6 +97,25 @@ async def test_a_foreign_holder_of_the_lock_is_named(opened: Opened, actor: Star
     assert await holder.line() == "released"
     assert (await waiting).submission == "created"
     await store.ping()
+
+
+async def test_two_stores_in_two_processes_are_no_deadlock(
+    opened: Opened, actor: Started, store: SqliteStore, tmp_path: Path
+) -> None:
+    # the kernel's view: this process holds B and waits for A, the other holds A and waits for B
+    other = tmp_path / "other.db"
+    mine = write_lock.obtain(beside(other, ".lock"))
+    with mine.held():
+        process = await actor("hold_lock_and_want", str(other))
+        assert await process.line() == "held"
+        waiting = store.submit(new_run())
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(asyncio.shield(waiting), 0.1)
+        process.tell()
+        assert (await waiting).submission == "created"
+    assert await process.line() == "got the other"
+    assert await process.ended() == 0
+    write_lock.give_up(mine)
 
 
 async def test_reads_and_idle_claims_need_no_lock(store: SqliteStore, actor: Started) -> None:

@@ -29,4 +29,6 @@ RETURNING id
 UPDATE run SET lock_until = ?1 WHERE lock_until < ?1
 
 -- name: holdings
-SELECT id, fence, nonce, workflow, charges_ms FROM run WHERE lock_until IS NOT NULL AND owner = ?1 ORDER BY n
+SELECT id, fence, nonce, workflow, charges_ms FROM run INDEXED BY run_lock
+WHERE lock_until IS NOT NULL AND owner = ?1
+ORDER BY +n
