@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import queue
+import threading
 from asyncio import events
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -30,6 +31,11 @@ from pyrula_runtime.engine.threads import Job
 
 # how often a suspended body's leftover tasks are cancelled again before they are let go
 _UNWIND_ROUNDS = 3
+
+_ELSEWHERE = (
+    "a durable operation was called outside the workflow's body, for example inside a step; call it in the body and "
+    "pass the value on"
+)
 
 
 class BodyPort(Protocol):
@@ -187,10 +193,7 @@ class AsyncBody:
         if self._over:
             raise TurnSuspended
         if events._get_running_loop() is not cast(Any, self.loop):
-            raise UsageError(
-                "a durable operation was called outside the workflow's body, for example inside a step; call it in "
-                "the body and pass the value on"
-            )
+            raise UsageError(_ELSEWHERE)
         return self.loop.branch()
 
 
@@ -232,7 +235,8 @@ class SyncBody:
         self._lane = lane
         self._start_thread = start_thread
         self._stay = stay
-        self._branch = Branch()
+        self._thread_id: int | None = None
+        self._root = Branch()
         self._waiting: _Waiting | None = None
         self._job: Job | None = None
         self._over = False
@@ -291,9 +295,8 @@ class SyncBody:
     # towards the context, on the body's own thread
 
     def steps(self, calls: list[StepCall]) -> list[Any]:
-        if self._over:
-            raise TurnSuspended
-        ops = [Op(op_id=self._branch.op_id(call.name), kind=OpKind.step, name=call.name) for call in calls]
+        branch = self._branch()
+        ops = [Op(op_id=branch.op_id(call.name), kind=OpKind.step, name=call.name) for call in calls]
         waiting = _Waiting(ops)
         if not ops:
             return []
@@ -306,7 +309,7 @@ class SyncBody:
         return [waiting.values[op.op_id] for op in ops]
 
     def derive(self, name: str) -> bytes:
-        return derived_bytes(self.run_id, self._branch.op_id(name))
+        return derived_bytes(self.run_id, self._branch().op_id(name))
 
     def now_ms(self) -> int:
         return self._port.now_ms()
@@ -315,7 +318,15 @@ class SyncBody:
     def replaying(self) -> bool:
         return self._port.replaying
 
+    def _branch(self) -> Branch:
+        if self._over:
+            raise TurnSuspended
+        if threading.get_ident() != self._thread_id:
+            raise UsageError(_ELSEWHERE)
+        return self._root
+
     def _in_thread(self) -> None:
+        self._thread_id = threading.get_ident()
         value: object = None
         error: BaseException | None = None
         try:

@@ -132,6 +132,29 @@ async def test_what_the_context_knows(tmp_path: Path) -> None:
     assert all(uuid.UUID(each).version == 4 for each in told["ids"])
 
 
+async def test_operations_outside_the_body_are_refused_in_both_kinds_of_workflows(tmp_path: Path) -> None:
+    @workflow
+    async def leaks(ctx: WorkflowContext, operation: str) -> None:
+        def careless() -> None:
+            ctx.step(thank, "x") if operation == "step" else ctx.random()
+
+        await ctx.step(careless)
+
+    @workflow
+    def plain_leaks(ctx: SyncWorkflowContext, operation: str) -> None:
+        def careless() -> None:
+            ctx.step(thank, "x") if operation == "step" else ctx.random()
+
+        ctx.step(careless)
+
+    async with served(tmp_path, leaks, plain_leaks) as client:
+        for leaky in (leaks, plain_leaks):
+            for operation in ("step", "random"):
+                run = await client.submit(leaky, operation)
+                with pytest.raises(RunFailed, match="UsageError: a durable operation was called outside the workflow"):
+                    await run.result(timeout=LIMIT_S)
+
+
 def test_there_is_no_current_step_outside_of_steps() -> None:
     with pytest.raises(UsageError, match="outside of a step"):
         current_step()
