@@ -36,8 +36,8 @@ class Desk(Protocol):
     def outage(self, error: StoreUnavailable) -> None:
         """The store could not be used; the write will be repeated."""
 
-    def accept(self, claims: Sequence[Claim]) -> None:
-        """Runs came that the turn they came with can do nothing with."""
+    def adopt(self, claims: Sequence[Claim]) -> None:
+        """Runs came in place of a turn that has ended otherwise meanwhile, and has no place to give."""
 
 
 class JournalOwner(Protocol):
@@ -109,7 +109,7 @@ class Journaling:
         error = answer.exception()
         if self._owner.is_over:
             if error is None and answer.result().claims:
-                self._desk.accept(answer.result().claims)
+                self._desk.adopt(answer.result().claims)
             return
         if isinstance(error, StoreUnavailable):
             self._owner.note(logging.WARNING, "cannot commit, trying again in %.2f s: %s", retry_s, error)

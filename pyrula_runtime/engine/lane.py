@@ -123,7 +123,9 @@ class Lane:
 
     def held(self) -> list[Token]:
         """The tokens of all runs that are turns of this lane, or soon will be."""
-        return [turn.claim.token for turn in list(self._turns.values())] + list(self._coming)
+        coming = list(self._coming)  # first: a claim goes from there to the turns, and must not be missed on its way
+        turns = list(self._turns.values())
+        return list(dict.fromkeys([*coming, *(turn.claim.token for turn in turns)]))
 
     def forswear(self, token: Token) -> bool:
         """Never start a turn for this token, if there is none yet; False if there is."""
@@ -172,14 +174,17 @@ class Lane:
         """Start a turn for each claim; their slots are taken already."""
         self._coming.update(claim.token for claim in claims)
         for claim in claims:
-            if claim.token in self._forsworn:
-                self._pass_over(claim)
-            elif self.draining:
-                self._hand_back(claim)
-            elif len(claim.journal) < claim.journal_len:
+            if self._turns_away(claim):
+                continue
+            if len(claim.journal) < claim.journal_len:
                 self._spawn(self._read_on(claim))
             else:
                 self._begin(claim, claim.journal)
+
+    def adopt(self, claims: Sequence[Claim]) -> None:
+        """Start a turn for each claim that came for a turn which had given its slot back by then."""
+        self._setup.slots.overfill(len(claims))
+        self.accept(claims)
 
     async def _read_on(self, claim: Claim) -> None:
         journal = list(claim.journal)
@@ -190,18 +195,21 @@ class Lane:
             log.warning("cannot read the journal: %s", error, extra={"run_id": claim.token.run_id})
             self._hand_back(claim)
             return
-        self._begin(claim, journal)
+        if not self._turns_away(claim):
+            self._begin(claim, journal)
 
-    def _pass_over(self, claim: Claim) -> None:
-        """Start nothing for a token that died before it became a turn."""
-        self._coming.discard(claim.token)
-        self._forsworn.discard(claim.token)
-        self._free_slot()
+    def _turns_away(self, claim: Claim) -> bool:
+        """Whether no turn may begin: the token died meanwhile, or the worker drains."""
+        if claim.token in self._forsworn:
+            self._coming.discard(claim.token)
+            self._forsworn.discard(claim.token)
+            self._free_slot()
+            return True
+        if self.draining:
+            self._hand_back(claim)
+        return self.draining
 
     def _begin(self, claim: Claim, journal: Sequence[bytes]) -> None:
-        if claim.token in self._forsworn:
-            self._pass_over(claim)
-            return
         program = self._setup.programs[claim.workflow]
         try:
             turn = Turn(claim, program, [load_entry(raw) for raw in journal], self)

@@ -16,8 +16,14 @@ class Slots:
     def take_all(self) -> int:
         """Reserve every free place; how many there were."""
         with self._mutex:
-            taken, self._free = self._free, 0
+            taken = max(self._free, 0)
+            self._free -= taken
             return taken
+
+    def overfill(self, count: int) -> None:
+        """Count turns in that nobody kept a place for; until as many have ended, less than nothing is free."""
+        with self._mutex:
+            self._free -= count
 
     def give(self, count: int) -> None:
         """Give places back."""

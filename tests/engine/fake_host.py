@@ -124,7 +124,7 @@ class FakeHost:
     def outage(self, error: StoreUnavailable) -> None:
         self.log.append(f"outage: {error}")
 
-    def accept(self, claims: Sequence[Claim]) -> None:
+    def adopt(self, claims: Sequence[Claim]) -> None:
         self.accepted += claims
 
     def over(self, turn: Turn, claims: Sequence[Claim] | None) -> None:
