@@ -59,9 +59,12 @@ class Threads:
         self._news = threading.Condition()
 
     def submit(self, work: Callable[[], Any]) -> Job:
-        """Do this work in a thread, as soon as one is free."""
+        """Do this work in a thread, as soon as one is free; after `shutdown` it is cancelled at once."""
         job = Job(self, work)
         with self._news:
+            if self._is_over:
+                job.cancel()
+                return job
             self._waiting.append(job)
             self._find_thread()
         return job

@@ -93,6 +93,7 @@ def test_what_waits_at_the_end_is_cancelled_and_what_runs_is_left_alone(threads:
     threads.shutdown()
     with pytest.raises(CancelledError):
         second.job.result(LIMIT_S)
+    assert Held(threads).job.cancelled()
     first.let_go()
 
 
