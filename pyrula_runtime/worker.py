@@ -168,7 +168,7 @@ class Worker:
 
     async def _start_duties(self) -> None:
         """What a worker without a supervisor does for all of its host; burial before the first claim."""
-        burial = Burial(self._store, self._setup.runtime_dir, self._setup.clock.wall_ms)
+        burial = Burial(self._store, self._setup.runtime_dir, self._setup.clock.mono_ms)
         with contextlib.suppress(StoreUnavailable):  # its round tries again, and tells
             await burial.act()
         self._rounds.start(Round(name="burial", act=burial.act, period_s=_BURIAL_S))
@@ -191,7 +191,7 @@ class Worker:
         # a wake for work is what makes this round; its period is the net below a lost wake
         claims = Round(name="claim", act=self._claiming.act, period_s=options.timer_poll_interval_s)
         wakes = {Wake.ready: claims.nudge, Wake.attention: renewal.nudge}
-        self._listening = self._store.listen(lambda wake: wakes[wake].set() if wake in wakes else None)
+        self._listening = self._store.listen(lambda wake: wakes[wake].set(), frozenset(wakes))
         self._rounds.start(claims)
         self._rounds.start(renewal)
         self._rounds.start(seek)

@@ -25,7 +25,7 @@ class Endings:
         """An event that is set whenever a run may have ended, from now on; clear it before looking."""
         news = asyncio.Event()
         if self._listening is None:
-            self._listening = store.listen(self._on_wake, frozenset({Wake.ended}))
+            self._listening = store.listen(lambda _wake: self.look_again(), frozenset({Wake.ended}))
         self._waiters.add(news)
         try:
             yield news
@@ -39,7 +39,3 @@ class Endings:
         """Let everybody who waits look at its run now."""
         for news in self._waiters:
             news.set()
-
-    def _on_wake(self, wake: Wake) -> None:
-        if wake is Wake.ended:
-            self.look_again()
