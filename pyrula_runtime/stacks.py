@@ -8,13 +8,13 @@ ended before is the answer.
 
 from __future__ import annotations
 
-import contextlib
 import faulthandler
 from pathlib import Path
 from typing import IO
 from urllib.parse import quote
 
 from pyrula_runtime import kernel
+from pyrula_runtime.blackbox.layout import boxes_in
 
 
 def stack_path(directory: Path, incarnation: str) -> Path:
@@ -58,9 +58,8 @@ def forget(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-def sweep(directory: Path, boxes: set[str]) -> None:
-    """Remove the files of processes that have no black box any more, by their incarnations."""
+def sweep(directory: Path) -> None:
+    """Remove the files of processes that have no black box any more."""
     for path in (directory / "stacks").glob("*.stack"):
-        if path.stem not in boxes:
-            with contextlib.suppress(OSError):
-                path.unlink()
+        if not boxes_in(directory).joinpath(path.stem).with_suffix(".box").exists():
+            path.unlink(missing_ok=True)

@@ -25,7 +25,8 @@ LINES = """
     pyrula_runtime.settings pyrula_runtime.options pyrula_runtime.uplink pyrula_runtime.hygiene pyrula_runtime.probe
     pyrula_runtime.wire
     pyrula_runtime.forms
-    pyrula_runtime.blackbox pyrula_runtime.runtime_dir pyrula_runtime.listening pyrula_runtime.stacks
+    pyrula_runtime.stacks
+    pyrula_runtime.blackbox pyrula_runtime.runtime_dir pyrula_runtime.listening
     pyrula_runtime.kernel pyrula_runtime.log_lines pyrula_runtime.leaving
     pyrula_runtime.core
 """
