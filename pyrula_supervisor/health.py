@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import socket
 from collections.abc import Callable
 from typing import cast
 
@@ -32,11 +33,11 @@ _AT_ONCE = 32
 class HealthPort:
     """The port, and the connections that are open. All on the loop's thread."""
 
-    def __init__(self, pages: Callable[[str], Page | None], limit: int = MAX_CONNECTIONS) -> None:
-        self._pages = pages
+    def __init__(self, limit: int = MAX_CONNECTIONS) -> None:
         # descriptors are for children first; the limit of the process leaves most of them to those
         self._limit = max(1, min(limit, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4))
         self._open: dict[_Client, None] = {}  # who has been silent longest stands first
+        self._listening: socket.socket | None = None
         self._server: asyncio.Server | None = None
 
     @property
@@ -44,18 +45,25 @@ class HealthPort:
         """How many clients are connected."""
         return len(self._open)
 
-    async def open(self, host: str, port: int) -> str:
-        """Begin to answer: the URL. ConfigurationError if the port cannot be had."""
-        listening = listening_on(host, port)
+    def bind(self, host: str, port: int) -> str:
+        """Take the port: its URL. ConfigurationError if it cannot be had."""
+        self._listening = listening_on(host, port)
+        return url_of(self._listening)
+
+    async def serve(self, pages: Callable[[str], Page | None]) -> None:
+        """Begin to answer with these pages, if a port was taken."""
+        if self._listening is None:
+            return
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: _Client(self._pages, self), sock=listening, backlog=_AT_ONCE)
-        listening.listen(BACKLOG)  # asyncio takes one number for what it takes at once and for what the kernel keeps
-        return url_of(listening)
+        self._server = await loop.create_server(lambda: _Client(pages, self), sock=self._listening, backlog=_AT_ONCE)
+        self._listening.listen(BACKLOG)  # asyncio takes one number for what it takes at once and what the kernel keeps
 
     def close(self) -> None:
         """End everything at once."""
         if self._server is not None:
             self._server.close()
+        elif self._listening is not None:
+            self._listening.close()
         for client in list(self._open):
             client.cut()
 

@@ -49,14 +49,16 @@ class Clients:
 
 @pytest.fixture
 async def port() -> AsyncIterator[HealthPort]:
-    made = HealthPort(pages)
+    made = HealthPort()
     yield made
     made.close()
 
 
 @pytest.fixture
 async def url(port: HealthPort) -> str:
-    return await port.open("127.0.0.1", 0)
+    taken = port.bind("127.0.0.1", 0)
+    await port.serve(pages)
+    return taken
 
 
 @pytest.fixture
@@ -104,8 +106,9 @@ async def test_a_thousand_silent_clients_are_in_nobodys_way(clients: Clients, po
 
 
 async def test_who_asks_stays_and_who_is_silent_goes() -> None:
-    port = HealthPort(pages, limit=3)
-    where = httpx.URL(await port.open("127.0.0.1", 0))
+    port = HealthPort(limit=3)
+    where = httpx.URL(port.bind("127.0.0.1", 0))
+    await port.serve(pages)
     assert where.port is not None
     async with AsyncExitStack() as stack, asyncio.timeout(60):
         clients = Clients(stack, (where.host, where.port))
@@ -154,7 +157,7 @@ async def test_a_port_in_use_is_one_sentence_with_host_and_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         number = taken.getsockname()[1]
         with pytest.raises(ConfigurationError) as refused:
-            await HealthPort(pages).open("127.0.0.1", number)
+            HealthPort().bind("127.0.0.1", number)
     (fault,) = refused.value.faults
     assert f"health port {number} on 127.0.0.1" in fault
     assert "in use by another program" in fault
@@ -165,6 +168,6 @@ async def test_the_end_closes_everything_and_frees_the_port(clients: Clients, po
     await asked(one)
     port.close()
     assert await one[0].read() == b""
-    again = HealthPort(pages)
-    assert await again.open("127.0.0.1", httpx.URL(url).port or 0) == url
+    again = HealthPort()
+    assert again.bind("127.0.0.1", httpx.URL(url).port or 0) == url
     again.close()

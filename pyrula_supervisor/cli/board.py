@@ -1,0 +1,147 @@
+"""The status document as a person reads it at a glance: what it is, a row for each process, and what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from pyrula_runtime.cli.tables import harmless, size
+from pyrula_runtime.core.spans import spoken
+
+_COLOURS = {
+    "running": "green",
+    "ready": "green",
+    "starting": "yellow",
+    "reloading": "yellow",
+    "draining": "blue",
+    "blocked": "bold red",
+    "backoff": "red",
+    "stopped": "bright_black",
+}
+_HEADINGS = ("slot", "pid", "state", "up", "turns", "done/s", "lag", "memory", "own", "cpu", "restarts", "last exit")
+_RIGHT = frozenset({"pid", "up", "turns", "done/s", "lag", "memory", "own", "cpu", "restarts"})
+# lines of the newest incidents, and of a blocked lane's stack
+_INCIDENTS = 5
+_STACK_LINES = 6
+
+
+def board(document: Mapping[str, Any]) -> RenderableType:
+    """All of it."""
+    parts: list[RenderableType] = [*_head(document), Text(), _rows(document["children"])]
+    for title, lines in (
+        ("blocked", list(_blocked(document["children"]))),
+        ("not as it should be", [Text(harmless(each)) for each in document["supervisor"]["degraded"]]),
+        ("lately", list(_incidents(document["incidents"]))),
+    ):
+        if lines:
+            parts += [Text(), Text(title, style="bold"), *(Text("  ").append_text(line) for line in lines)]
+    return Group(*parts)
+
+
+def _head(document: Mapping[str, Any]) -> Iterator[Text]:
+    told = document["supervisor"]
+    yield Text.assemble(
+        (harmless(told["name"]), "bold"),
+        "  ",
+        _state(told["state"]),
+        f"  {told['ready']}/{told['procs']} ready, pid {told['pid']}, up {_span(told['uptime_s'])}, ",
+        f"generation {told['generation']}, version {told['version']}",
+    )
+    reason = f" ({harmless(told['start_method_reason'])})" if told["start_method_reason"] else ""
+    yield Text(f"start    {told['start_method']}{reason}")
+    if told["health_url"]:
+        yield Text(f"health   {told['health_url']}")
+    yield Text("store    ").append_text(_store(document["store"]))
+    yield Text("queue    ").append_text(_queue(document["queue"]))
+
+
+def _store(store: Mapping[str, Any]) -> Text:
+    url = harmless(store["url"]) or "not known yet"
+    if store["ok"] is None:
+        return Text(f"{url}: nothing was heard of it yet", style="yellow")
+    if not store["ok"]:
+        return Text(f"{url} does not serve for {_span(store['since_s'])}: {harmless(store['fault'])}", style="red")
+    if store["stale"]:
+        return Text(f"{url} served {_span(store['age_s'])} ago; the clerk is silent since then", style="yellow")
+    return Text(f"{url}, well for {_span(store['since_s'])}")
+
+
+def _queue(queue: Mapping[str, Any]) -> Text:
+    if queue["age_s"] is None:
+        return Text("not known yet", style="yellow")
+    counts = [f"{value} {name}" for name, value in queue.items() if name != "age_s" and (value or name == "queued")]
+    return Text(", ".join(counts), style="red" if queue["quarantined"] else "")
+
+
+def _rows(children: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for heading in _HEADINGS:
+        is_last = heading == _HEADINGS[-1]
+        table.add_column(
+            heading,
+            justify="right" if heading in _RIGHT else "left",
+            no_wrap=True,
+            overflow="ellipsis" if is_last else "fold",
+            min_width=None if is_last else len(heading),
+        )
+    for child in children:
+        table.add_row(*_row(child))
+    return table
+
+
+def _row(child: Mapping[str, Any]) -> list[Text]:
+    is_worker = child["role"] == "worker"
+    place = (
+        str(child["slot"]) if is_worker else f"{child['role']} {child['slot']}" if child["slot"] >= 0 else child["role"]
+    )
+    lives, works = child["pid"] is not None, child["role"] != "clerk"
+    told = [
+        Text(place),
+        Text(str(child["pid"]) if lives else "-"),
+        _state(child["state"]).append("?" if child["stale"] else ""),
+        Text(_span(child["uptime_s"]) if lives else "-"),
+        Text(f"{child['turns_running']}/{child['capacity']}" if lives and works else "-"),
+        Text(f"{child['turns_per_s']:.1f}" if lives and works else "-"),
+        Text(spoken(round(child["lane_lag_ms"])) if lives and works else "-"),
+        Text("-" if child["rss_bytes"] is None else size(child["rss_bytes"])),
+        Text("-" if child["uss_bytes"] is None else size(child["uss_bytes"])),
+        Text("-" if child["cpu_percent"] is None else f"{child['cpu_percent']:.0f}%"),
+        Text(str(child["restarts"])),
+        Text(harmless(child["last_exit"]).partition("\n")[0]),
+    ]
+    if child["stale"]:
+        for cell in told[4:7]:
+            cell.stylize("bright_black")
+    return told
+
+
+def _blocked(children: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
+    for child in children:
+        if (by := child["blocked"]) is None:
+            continue
+        whose = (
+            f"run {by['run_id']} ({by['workflow']}), step {by['step'] or 'none'}" if by["run_id"] else "code of no run"
+        )
+        held = ", with the GIL held" if by["gil_held"] else ""
+        text = f"{child['role']} {child['slot']} for {_span(by['for_s'])}{held}: {whose}, at {by['line']}"
+        yield Text(harmless(text), style="red")
+        for line in by["stack"].rstrip("\n").splitlines()[-_STACK_LINES:]:
+            yield Text(f"    {harmless(line)}", style="bright_black")
+
+
+def _incidents(incidents: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
+    for each in incidents[:_INCIDENTS]:
+        first, _, more = each["text"].partition("\n")
+        yield Text(harmless(f"{_span(each['age_s'])} ago: {first}{' …' if more else ''}"), style="bright_black")
+
+
+def _state(state: str) -> Text:
+    return Text(state, style=_COLOURS.get(state, ""))
+
+
+def _span(seconds: float | None) -> str:
+    return "an unknown time" if seconds is None else spoken(round(seconds * 1000))

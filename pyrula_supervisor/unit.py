@@ -1,0 +1,146 @@
+"""A systemd unit for a supervisor: everything in it was tried with a booted systemd 252 (Debian 12).
+
+What is not obvious:
+* `exit 143` in answer to a second SIGTERM would count as a failure without SuccessExitStatus; wrong configuration (78)
+  would be started again and again without RestartPreventExitStatus.
+* Black boxes live in the runtime directory and must survive a restart, but no more than that.
+* OOMPolicy=continue, because the default ends all workers when one of them is killed for its memory.
+* Only the supervisor talks to systemd, so NotifyAccess stays main; and only it gets SIGTERM (KillMode=mixed), because
+  it knows in which order the others have to go.
+* ExecReload waits for the end of the reload, so `systemctl reload` fails when the new code does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+# characters that need no quotes in a command of a unit
+_PLAIN = re.compile(r"[A-Za-z0-9_@:=+,./-]+")
+# directories that ProtectHome=yes hides
+_HOMES = ("/home", "/root", "/run/user")
+# from the end of the published drain until systemd loses its patience (seconds)
+_SPARE_S = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """What the unit is for."""
+
+    name: str
+    python: str
+    directory: Path
+    args: Sequence[str]  # flags as they were given
+    startup_s: float  # how long one process may take to start
+    drain_s: float  # how long a worker's drain may last
+
+
+def unit(service: Service) -> str:
+    """The text of the unit."""
+    command = (service.python, "-P", "-m", "pyrula_supervisor")
+    is_default = service.name == "default"
+    place = "pyrula" if is_default else f"pyrula-{service.name}"
+    named = () if is_default else ("--name", service.name)
+    return _UNIT.format(
+        about="" if is_default else f" ({service.name})",
+        start=_spelled((*command, *service.args)),
+        reload=_spelled((*command, "reload", "--wait", *named)),
+        directory=str(service.directory).replace("%", "%%"),  # taken as it stands, but for %
+        place=place,
+        # five starts may fail, each at its limit, before the supervisor gives up
+        start_s=round(6 * service.startup_s),
+        stop_s=round(service.drain_s + 5 + _SPARE_S),
+        home=_home((service.python, str(service.directory))),
+    )
+
+
+def _home(paths: Sequence[str]) -> str:
+    """How much of home directories is to be seen: nothing, unless the code itself lives in one."""
+    inside = next((path for path in paths for home in _HOMES if Path(path).is_relative_to(home)), None)
+    if inside is None:
+        return "ProtectHome=yes"
+    return f"# {inside} is in a home directory: the service's user must be able to read it.\nProtectHome=read-only"
+
+
+def _spelled(words: Sequence[str]) -> str:
+    return " ".join(map(_word, words))
+
+
+def _word(text: str) -> str:
+    """One argument of a command, as systemd reads it: it splits, unquotes, and replaces % and $."""
+    escaped = _escaped(text).replace("$", "$$")
+    return escaped if _PLAIN.fullmatch(escaped) else f'"{escaped}"'
+
+
+def _escaped(text: str) -> str:
+    found = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    return found.replace("\n", "\\n").replace("\t", "\\t")
+
+
+_UNIT = """\
+# Put this into /etc/systemd/system/{place}.service, then: systemctl daemon-reload && systemctl enable --now {place}
+[Unit]
+Description=Pyrula workers{about}
+Documentation=https://docs.pyrula.io/
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+Type=notify
+NotifyAccess=main
+ExecStart={start}
+ExecReload={reload}
+WorkingDirectory={directory}
+# Store URL, keys and the like; the file needs to be readable by root alone.
+EnvironmentFile=-/etc/pyrula/{place}.env
+# The embedded store is %S/pyrula/pyrula.db, unless PYRULA_STORE_URL says otherwise.
+Environment=XDG_STATE_HOME=%S
+StateDirectory=pyrula
+RuntimeDirectory={place}
+RuntimeDirectoryMode=0750
+RuntimeDirectoryPreserve=restart
+
+# The drain takes {stop_s} s at most; it asks for more time while it makes progress.
+TimeoutStartSec={start_s}
+TimeoutStopSec={stop_s}
+WatchdogSec=30
+KillMode=mixed
+Restart=on-failure
+RestartSec=1
+SuccessExitStatus=143
+RestartPreventExitStatus=78
+OOMPolicy=continue
+LimitNOFILE=65536
+
+# What workers may do to this host. ProcSubset=pid would hide what the supervisor reads of its children.
+DynamicUser=yes
+UMask=0077
+NoNewPrivileges=yes
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectSystem=strict
+{home}
+ProtectKernelTunables=yes
+ProtectKernelModules=yes
+ProtectKernelLogs=yes
+ProtectClock=yes
+ProtectHostname=yes
+ProtectControlGroups=yes
+ProtectProc=invisible
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
+LockPersonality=yes
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+SystemCallFilter=~@privileged @resources
+CapabilityBoundingSet=
+# Code that compiles while it runs (numba, torch, some regular expression engines) dies of this one: try it first.
+#MemoryDenyWriteExecute=yes
+
+[Install]
+WantedBy=multi-user.target
+"""
