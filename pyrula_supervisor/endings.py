@@ -59,8 +59,8 @@ def _text(draft: Draft, child: Child, how: str) -> str:
 
 
 def _planned(draft: Draft, child: Child, text: str, *, was_asked: bool) -> None:
-    # One that we killed was told of when it was killed.
-    crashed = not was_asked and child.state is not ChildState.killed
+    # One that we killed was told of when it was killed, and a template that cannot be used leaves as it likes.
+    crashed = not was_asked and child.state is not ChildState.killed and child.role is not Role.template
     draft.say(text, logging.WARNING if crashed else logging.INFO)
     if crashed:
         draft.do(Incident(kind="death", text=text, slot=child.slot))

@@ -30,7 +30,7 @@ def lasted(ms: int) -> str:
     for unit_s, unit in ((3600, "h"), (60, "min")):
         if seconds >= 2 * unit_s:
             return f"{seconds / unit_s:.0f} {unit}"
-    return f"{max(seconds, 0):.3g} s"
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{max(seconds, 0):.2g} s"
 
 
 def sized(size_bytes: int) -> str:

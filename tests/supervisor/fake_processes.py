@@ -204,6 +204,13 @@ class World:
                 return
         raise AssertionError("it does not come to rest")
 
+    def settle_clerk(self) -> Process:
+        """The clerk alone comes to life."""
+        (clerk,) = self.of(Role.clerk)
+        self.be_born(clerk)
+        self.be_ready(clerk)
+        return clerk
+
     def _settle_once(self) -> bool:
         moved = False
         for process in list(self.processes.values()):

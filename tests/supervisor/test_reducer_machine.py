@@ -34,7 +34,7 @@ class Lives(RuleBasedStateMachine):
     @initialize(
         procs=st.integers(1, 4),
         method=st.sampled_from(["auto", "spawn", "template"]),
-        calm=st.booleans(),
+        calm=st.sampled_from([True, True, False]),
     )
     def begin(self, procs: int, method: Any, *, calm: bool) -> None:
         self.world = World(Policy(procs=procs, start_method=method, **POLICY))  # type: ignore[arg-type]
@@ -238,7 +238,7 @@ class Lives(RuleBasedStateMachine):
 
 
 Lives.TestCase.settings = settings(
-    max_examples=150, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=200, stateful_step_count=80, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestLives = Lives.TestCase
 
