@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import os
 import sys
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +13,7 @@ from pyrula_runtime.cli.commands import example
 from pyrula_runtime.cli.endings import FAILED, say
 from pyrula_runtime.cli.flags import STORE, flag
 from pyrula_runtime.cli.session import as_json, ask, compact
-from pyrula_runtime.core.errors import RunEnded, StoreUnavailable, UsageError
+from pyrula_runtime.core.errors import RunEnded, UsageError
 from pyrula_runtime.options import IDEMPOTENCY_TTL, WorkerOptions
 
 if TYPE_CHECKING:
@@ -55,15 +52,12 @@ def submit(
     given = _parsed(_text_of(json_input))
     options = WorkerOptions.from_env(os.environ, idempotency_ttl=idempotency_ttl)
 
-    async def work(client: WorkflowClient, store: Store) -> int:
-        logging.getLogger("pyrula.client").setLevel(logging.ERROR)  # its warning is given below, with a guess
+    async def work(client: WorkflowClient, _store: Store) -> int:
         handle = await client.submit(name, given, idempotency_key=idempotency_key, run_id=run_id)
         if wait:
             click.echo(f"submitted {handle.run_id}", err=True)
         else:
             click.echo(as_json({"run_id": handle.run_id, "workflow": name}) if wants_json else handle.run_id)
-        with contextlib.suppress(StoreUnavailable):  # the run is there; this is only a hint
-            await _warn_if_unserved(store, name)
         if not wait:
             return 0
         result, error = await _outcome(handle, timeout)
@@ -116,14 +110,3 @@ def _parsed(text: str) -> Any:
         raise UsageError(
             f'the input is not JSON: {error}; quote it for the shell, as in \'{{"order_id": "A-17"}}\''
         ) from error
-
-
-async def _warn_if_unserved(store: Store, name: str) -> None:
-    """A name nobody serves may be a typo, or a worker that comes later: both are said, neither is refused."""
-    served = sorted({each.workflow for worker in await store.workers() for each in worker.serves})
-    if name in served:
-        return
-    near = get_close_matches(name, served, 1)
-    hint = f"did you mean {near[0]!r}?" if near else f"they serve {', '.join(served)}." if served else ""
-    who = f"no connected worker serves {name!r}; {hint}" if served else "no worker is connected to this store."
-    say(f"warning: {who} The run waits until one serves it.")

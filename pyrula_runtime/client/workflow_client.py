@@ -20,7 +20,7 @@ from pyrula_runtime.client.telling import RunSummary
 from pyrula_runtime.core.errors import IllegalTransition, RunNotFound, StoreUnavailable, UsageError
 from pyrula_runtime.core.ids import checked_run_id
 from pyrula_runtime.core.status import TERMINAL, RunStatus
-from pyrula_runtime.core.why import SILENT_AFTER_MS
+from pyrula_runtime.core.why import SILENT_AFTER_MS, nobody_serves
 from pyrula_runtime.options import DAY_S, IDEMPOTENCY_TTL
 from pyrula_runtime.stores.protocol import Delivery, Message, RunQuery, RunRecord, Store
 
@@ -105,13 +105,14 @@ class WorkflowClient:
         return RunHandle(self, workflow, submitting.accepted_id(new, submitted))
 
     async def _tell_if_unserved(self, store: Store, name: str) -> None:
-        """Warn, once, if neither this process nor any worker knows the name: it may be a typo."""
+        """Warn, once, if neither this process nor any worker knows the name: a typo, or a worker that comes later."""
         if name in self._looked_for or known(name) is not None:
             return
         self._looked_for.add(name)
         live = [worker for worker in await store.workers() if worker.age_ms < SILENT_AFTER_MS]
-        if name not in {served.workflow for worker in live for served in worker.serves}:
-            log.warning("no worker serves workflow %r now: its runs wait until one does; check the name", name)
+        served = {each.workflow for worker in live for each in worker.serves}
+        if name not in served:
+            log.warning("%s Its runs wait until one serves it.", nobody_serves(name, served))
 
     # looking
 

@@ -7,7 +7,7 @@ Plain values in, words out: no store, no clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -80,10 +80,8 @@ def _queued(run: RunFacts, workers: Workers, _now_ms: int) -> str:
 
 
 def _why_queued(run: RunFacts, workers: Workers) -> str:
-    if not workers:
-        return f"no worker is connected to this store. Start one: pyrula worker --workflow MODULE:{run.workflow}"
     if not (named := [each for each in workers if run.workflow in {name for name, _ in each.serves}]):
-        return _nobody_serves(run.workflow, workers)
+        return nobody_serves(run.workflow, {name for each in workers for name, _ in each.serves})
     if not (fitting := [each for each in named if _fits(run, each)]):
         pairs = {pair for each in named for pair in each.serves}
         versions = sorted(version or "unversioned code" for name, version in pairs if name == run.workflow)
@@ -106,11 +104,13 @@ def _fits(run: RunFacts, worker: WorkerFacts) -> bool:
     return any(name == run.workflow and run.version in (None, version) for name, version in worker.serves)
 
 
-def _nobody_serves(workflow: str, workers: Workers) -> str:
-    served = sorted({name for each in workers for name, _ in each.serves})
-    near = get_close_matches(workflow, served, 1)
+def nobody_serves(workflow: str, served: Collection[str]) -> str:
+    """That no worker serves this workflow, and what was perhaps meant; `served`: what those connected serve."""
+    if not served:
+        return f"no worker is connected to this store. Start one: pyrula worker --workflow MODULE:{workflow}"
+    near = get_close_matches(workflow, sorted(served), 1)
     meant = f" Did you mean {near[0]!r}?" if near else ""
-    return f"no worker serves {workflow!r}; those connected serve {_listed(served)}.{meant}"
+    return f"no worker serves {workflow!r}; those connected serve {_listed(sorted(served))}.{meant}"
 
 
 def _all_of(workers: Workers) -> str:
@@ -118,7 +118,7 @@ def _all_of(workers: Workers) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:5]) or "nothing"
+    shown = ", ".join(names[:5])
     return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown
 
 

@@ -125,9 +125,10 @@ def test_ctrl_c_ends_the_waiting_quietly(site: Site) -> None:
         command, cwd=site.folder, env=site.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stderr is not None
-        first = process.stderr.readline()
+        warning, first = process.stderr.readline(), process.stderr.readline()
         process.send_signal(signal.SIGINT)
         printed, told = process.communicate(timeout=PATIENCE_S)
+    assert warning.startswith("pyrula: no worker is connected")
     assert first.startswith("submitted ")
     assert process.returncode == 130
     assert printed == ""
@@ -138,7 +139,8 @@ def test_a_name_that_nobody_serves_is_guessed(site: Site) -> None:
     worker = site.serving()
     done = site.pyrula("submit", "oder")
     assert done.returncode == 0
-    assert "no connected worker serves 'oder'; did you mean 'order'?" in done.stderr
+    assert "pyrula: no worker serves 'oder'; those connected serve " in done.stderr
+    assert "Did you mean 'order'? Its runs wait until one serves it." in done.stderr
     assert "Did you mean 'order'?" in site.answer("runs", "why", done.stdout.strip())
     assert worker.stop() == 0
 

@@ -146,7 +146,8 @@ async def test_a_name_that_nobody_serves_is_warned_of_once(
         await client.submit("unheard_of", 1)
         await client.submit("unpinned", 1)
     assert [record.getMessage() for record in caplog.records] == [
-        "no worker serves workflow 'unheard_of' now: its runs wait until one does; check the name"
+        "no worker is connected to this store. Start one: pyrula worker --workflow MODULE:unheard_of "
+        "Its runs wait until one serves it."
     ]
 
 

@@ -91,4 +91,3 @@ def test_a_long_error_is_cut_to_a_line() -> None:
 def test_many_workflows_are_not_all_listed() -> None:
     many = replace(W1, serves=tuple((f"w{number}", None) for number in range(8)))
     assert "serve w0, w1, w2, w3, w4 and 3 more" in said(QUEUED, many)
-    assert "serve nothing" in said(QUEUED, replace(W1, serves=()))
