@@ -40,17 +40,17 @@ NOT_INHERITED = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_PID",
 # what marks a supervisor's descendants, so that tools which outlived everybody are found at the next start
 SUPERVISOR_MARK, INCARNATION_MARK = "PYRULA_SUPERVISOR", "PYRULA_INCARNATION"
 # how long a forked child may wait for its adoption, which takes less than a millisecond (seconds)
-_ADOPTION_S = 2.0
+_ADOPTION_S = 1.0
 
 
 def clean_spawned(start: Start, environ: MutableMapping[str, str]) -> None:
     """Make a freshly executed process ours: signals, group, death with the supervisor, environment."""
-    _clean(start, environ, set(signal.valid_signals()) - _CRASHES)
+    _clean(start, environ, set(signal.valid_signals()) - _CRASHES, adopted_within_s=0)
 
 
 def clean_forked(start: Start, environ: MutableMapping[str, str], line_fd: int) -> None:
     """The same for a child of the template, and what only a fork inherits: randomness, collector, sockets."""
-    _clean(start, environ, _OURS)
+    _clean(start, environ, _OURS, adopted_within_s=_ADOPTION_S)
     close_sockets(keep={0, 1, 2, line_fd})
     random.seed()
     if (numpy := sys.modules.get("numpy")) is not None:
@@ -58,7 +58,9 @@ def clean_forked(start: Start, environ: MutableMapping[str, str], line_fd: int) 
     gc.enable()
 
 
-def _clean(start: Start, environ: MutableMapping[str, str], signals: Collection[int]) -> None:
+def _clean(
+    start: Start, environ: MutableMapping[str, str], signals: Collection[int], *, adopted_within_s: float
+) -> None:
     signal.set_wakeup_fd(-1)
     for number in set(signals) - _FIXED:
         signal.signal(number, signal.SIG_IGN if number in _IGNORED else signal.SIG_DFL)
@@ -67,7 +69,7 @@ def _clean(start: Start, environ: MutableMapping[str, str], signals: Collection[
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     if os.getpgrp() != os.getpid():
         os.setpgid(0, 0)
-    _die_with(start.supervisor_pid)
+    _die_with(start.supervisor_pid, adopted_within_s)
     for name in NOT_INHERITED:
         environ.pop(name, None)
     environ[INCARNATION_MARK] = start.incarnation
@@ -83,10 +85,10 @@ def close_sockets(keep: Collection[int]) -> None:
                 os.close(fd)
 
 
-def _die_with(supervisor_pid: int) -> None:
-    deadline = time.monotonic() + _ADOPTION_S
+def _die_with(supervisor_pid: int, adopted_within_s: float) -> None:
+    deadline = time.monotonic() + adopted_within_s
     while os.getppid() != supervisor_pid:
-        if time.monotonic() > deadline:
+        if time.monotonic() >= deadline:
             _leave()
         time.sleep(0.0005)
     kernel.die_with_parent()

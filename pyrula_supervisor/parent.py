@@ -34,7 +34,6 @@ from pyrula_supervisor.crew import Calling, Crew
 from pyrula_supervisor.deadlines import TICK_MS
 from pyrula_supervisor.events import Event, Exited, ReloadAsked, Said, StopAsked, Tick, Weighed
 from pyrula_supervisor.facts import Facts, Identity, Observations
-from pyrula_supervisor.leftovers import sweep_of_the_dead
 from pyrula_supervisor.links import Link
 from pyrula_supervisor.logs import PatientStream
 from pyrula_supervisor.model import NEVER, State
@@ -144,19 +143,13 @@ class Parent:
         self._loop = asyncio.get_running_loop()
         self._done: asyncio.Future[int] = self._loop.create_future()
         kernel.adopt_descendants()
-        self._tidy_up()
+        stacks.sweep(self._setup.calling.runtime_dir)  # what killed ones have left
         self._listen_to_signals()
         self._guarded(self._first_pass)
         try:
             return await self._done
         finally:
             await self._end()
-
-    def _tidy_up(self) -> None:
-        """After supervisors that were killed."""
-        if swept := sweep_of_the_dead():
-            log.warning("%d processes that a dead supervisor's tools had left were killed", len(swept))
-        stacks.sweep(self._setup.calling.runtime_dir)
 
     def _listen_to_signals(self) -> None:
         stop = {signal.SIGTERM: 143, signal.SIGINT: 130}
