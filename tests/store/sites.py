@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyrula_runtime.stores.protocol import Store
+from pyrula_runtime.stores.seam import Seam
 from pyrula_runtime.stores.sqlite.checks import check
 from pyrula_runtime.stores.sqlite.settings import Settings
 from pyrula_runtime.stores.sqlite.store import SqliteStore
@@ -44,10 +45,18 @@ def model_site(folder: Path) -> Site:
     return Site(clock, lambda: ModelStore(world), ModelStore(world).audit)
 
 
+def seam_site(folder: Path) -> Site:
+    """A seam without faults changes nothing."""
+    site = model_site(folder)
+    inner = site.handle
+    site.handle = lambda: Seam(inner())
+    return site
+
+
 def sqlite_site(folder: Path) -> Site:
     clock = ManualClock()
     path = folder / "store.db"
     return Site(clock, lambda: SqliteStore(path, clock, SMALL), lambda: check(path))
 
 
-SITES: dict[str, Callable[[Path], Site]] = {"model": model_site, "sqlite": sqlite_site}
+SITES: dict[str, Callable[[Path], Site]] = {"model": model_site, "seam": seam_site, "sqlite": sqlite_site}

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
@@ -37,7 +38,9 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._fd: int | None = None
-        self._sender: socket.socket | None = None
+        self._mutex = threading.Lock()
+        self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._sender.setblocking(False)
         self._names: list[str] = []
         self._listed: tuple[int, bool] = (-1, False)
 
@@ -46,8 +49,9 @@ class Folder:
         direct = str(self.path / name)
         if len(os.fsencode(direct)) <= _LONGEST:
             return direct
-        if self._fd is None:
-            self._fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        with self._mutex:  # the writer and every listening loop come by here
+            if self._fd is None:
+                self._fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         return f"/proc/self/fd/{self._fd}/{name}"
 
     def ring(self, wakes: Iterable[Wake]) -> None:
@@ -60,22 +64,19 @@ class Folder:
     def _list(self) -> list[str]:
         try:
             changed_ns = os.stat(self.path).st_mtime_ns
+            if self._listed != (changed_ns, True):
+                self._listed = (changed_ns, time.time_ns() - changed_ns > _TICK_NS)
+                self._names = os.listdir(self.path)
         except OSError:
             return []  # nobody has listened yet, or it is not for us to see
-        if self._listed != (changed_ns, True):
-            self._listed = (changed_ns, time.time_ns() - changed_ns > _TICK_NS)
-            self._names = os.listdir(self.path)
         return self._names
 
     def send(self, name: str, letters: str) -> None:
         """Send a hint to one listener, if it takes it now."""
-        if self._sender is None:
-            self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-            self._sender.setblocking(False)
         try:
             self._sender.sendto(letters.encode(), self.address(name))
         except ConnectionRefusedError:  # its process is dead
-            (self.path / name).unlink(missing_ok=True)
+            self._remove(name)
         except OSError:
             # it is full and so awake already, or gone, or another user's: its own fallback looks after it
             return
@@ -92,14 +93,17 @@ class Folder:
             bell.recv(1)  # the test: a hint to oneself has arrived at once
         except OSError:
             bell.close()
-            (self.path / name).unlink(missing_ok=True)
+            self._remove(name)
             raise
         return bell, name
 
+    def _remove(self, name: str) -> None:
+        with suppress(OSError):  # gone already, or another user's to remove
+            (self.path / name).unlink()
+
     def close(self) -> None:
         """Let go of what is open."""
-        if self._sender is not None:
-            self._sender.close()
+        self._sender.close()
         if self._fd is not None:
             os.close(self._fd)
 
@@ -132,7 +136,7 @@ class Listener:
         with suppress(BlockingIOError):
             while True:
                 letters.update(self._bell.recv(16).decode())
-        self._wake(_KINDS[letter] for letter in letters)
+        self._wake(kind for letter, kind in _KINDS.items() if letter in letters)
 
     def _wake(self, kinds: Iterable[Wake]) -> None:
         for kind in kinds:

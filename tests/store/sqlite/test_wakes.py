@@ -46,6 +46,12 @@ async def test_a_path_too_long_for_a_socket_still_works(opened: Opened, tmp_path
     await wait_for_wake(await opened(at=deep), await opened(at=deep))
 
 
+async def test_where_no_socket_can_be_made_the_store_works_all_the_same(opened: Opened, path: Path) -> None:
+    listener = await opened()
+    path.with_name("store.db.d").write_text("in the way")
+    await wait_for_wake(listener, await opened())
+
+
 @pytest.mark.usefixtures("no_sockets")
 async def test_without_sockets_listeners_look_often(opened: Opened) -> None:
     listener = await opened()
@@ -84,6 +90,15 @@ async def test_a_listener_born_in_the_same_tick_is_not_overlooked(opened: Opened
     sender = await opened()
     for _ in range(20):
         await wait_for_wake(await opened(), sender)
+
+
+async def test_looking_ends_quietly_when_the_store_is_closed(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wakes, "FALLBACK_S", 0.001)
+    store = await opened()
+    listening = store.listen(lambda wake: None)
+    await store.close()
+    await listening._looking
+    listening.close()
 
 
 @pytest.mark.usefixtures("sockets_only")
