@@ -63,6 +63,11 @@ class Child:
         return self.state in LEAVING
 
     @property
+    def failing(self) -> bool:
+        """Whether it was killed for a fault of its own; until it is reaped its place is not free."""
+        return self.state is ChildState.killed and not self.planned
+
+    @property
     def was_ready(self) -> bool:
         """Whether it ever said that it is ready."""
         return self.ready_ms != NEVER
@@ -209,11 +214,9 @@ class State:
         return found
 
     def templates(self, generation: int) -> Iterator[Child]:
-        """The templates of a generation that are not on their way out."""
+        """The templates of a generation: one, or one more on its way out."""
         return (
-            child
-            for child in self.children.values()
-            if child.role is Role.template and child.generation == generation and not child.leaving
+            child for child in self.children.values() if child.role is Role.template and child.generation == generation
         )
 
     @property

@@ -45,17 +45,18 @@ def start_worker(draft: Draft, slot: int, generation: Generation) -> Child | Non
     if not generation.forks:
         return draft.spawn(Role.worker, generation.number, slot)
     templates = list(draft.state.templates(generation.number))
-    for template in templates:
-        if template.serving:
-            return draft.spawn(Role.worker, generation.number, slot, template.incarnation)
+    if template := next((each for each in templates if each.serving), None):
+        return draft.spawn(Role.worker, generation.number, slot, template.incarnation)
     if not templates and pace.is_due(draft.state.template_pace, draft.now_ms):
         draft.spawn(Role.template, generation.number)
     return None
 
 
 def _is_due(draft: Draft, slot: Slot, sharing: Iterable[Child]) -> bool:
-    staying = [child for child in sharing if not child.leaving and child.incarnation != draft.state.canary]
-    if any(not child.outdated for child in staying) or not pace.is_due(slot.pace, draft.now_ms):
+    others = [child for child in sharing if child.incarnation != draft.state.canary]
+    staying = [child for child in others if not child.leaving]
+    held = any(not child.outdated for child in staying) or any(child.failing for child in others)
+    if held or not pace.is_due(slot.pace, draft.now_ms):
         return False
     # A successor of a living worker is an extra process: only one of them at a time.
     return not staying or draft.state.extras == 0

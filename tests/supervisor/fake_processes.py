@@ -40,6 +40,10 @@ class Process:
         return self.spawn.incarnation
 
     @property
+    def stays(self) -> bool:
+        return not self.drains and not self.doomed
+
+    @property
     def lives(self) -> bool:
         return self.born and not self.dead
 
@@ -146,6 +150,10 @@ class World:
                     self.quit = code
 
     # what there is
+
+    @property
+    def goes_on(self) -> bool:
+        return self.quit is None
 
     def forget(self) -> None:
         """Look only at what is done from now on."""

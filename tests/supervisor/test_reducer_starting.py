@@ -29,7 +29,7 @@ def test_ready_is_said_once_when_enough_are() -> None:
         begun.be_born(process)
     first, second, third = begun.of()
     begun.be_ready(first)
-    assert begun.state.phase is Phase.starting
+    assert begun.notices == []
     begun.be_ready(second)
     assert begun.state.phase is Phase.running
     begun.be_ready(third)
@@ -77,8 +77,8 @@ def test_wrong_setup_ends_the_first_start_once_with_78() -> None:
     begun.refuse(second, reason="app cannot be imported", traceback="Traceback: boom")
     for process in begun.of():
         begun.die(process, 78)
-    assert begun.quit is None  # the clerk has yet to go
-    begun.fail_to_spawn(*begun.of(C))
+    assert begun.goes_on  # the clerk has yet to go
+    begun.fail_to_spawn(begun.of(C)[0])
     assert begun.quit == 78
     assert begun.logged.count("Traceback: boom") == 1
     assert "worker 0 (pid 101) cannot start: app cannot be imported" in begun.logged
@@ -114,7 +114,7 @@ def test_another_exit_code_is_a_failed_start_like_others() -> None:
     assert begun.killed == []
     begun.die(worker, 1)
     assert begun.state.slots[0].last_exit == "worker 0 (pid 101) exited with code 1 after 0 s (the store is away)"
-    assert begun.quit is None
+    assert begun.goes_on
     assert len(begun.of()) == 1
 
 
@@ -136,7 +136,7 @@ def test_wrong_setup_after_a_first_success_is_a_failed_start() -> None:
     begun.be_born(bad)
     begun.refuse(bad, reason="import failed", traceback="boom")
     begun.die(bad, 78)
-    assert begun.quit is None
+    assert begun.goes_on
     assert "boom" in begun.logged
     assert begun.incidents == [("start_failed", 1)]
     assert [process.spawn.slot for process in begun.of()] == [0, 1]
@@ -147,7 +147,7 @@ def test_a_burst_of_failed_starts_before_any_success_gives_up(status: int) -> No
     begun = world(procs=4)
     begun.settle_clerk()
     for left in range(5, 0, -1):
-        assert begun.quit is None
+        assert begun.goes_on
         begun.wait(1_000)
         worker = begun.of()[0]
         begun.be_born(worker)
@@ -168,7 +168,7 @@ def test_once_a_worker_was_ready_it_never_gives_up() -> None:
             begun.be_born(worker)
         begun.die(worker, 1)
         begun.wait(31_000)
-    assert begun.quit is None
+    assert begun.goes_on
     assert begun.state.phase is Phase.running
     assert begun.state.slots[0].restarts == 20
 

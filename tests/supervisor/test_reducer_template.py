@@ -85,7 +85,7 @@ def test_a_template_that_hangs_at_the_first_start_ends_it_after_one_timeout() ->
 def test_a_template_that_crashes_at_the_first_start_is_tried_as_often_as_workers() -> None:
     begun, _ = forking()
     for _ in range(5):
-        assert begun.quit is None
+        assert begun.goes_on
         begun.wait(31_000) if begun.of(T) == [] else None
         (template,) = begun.of(T)
         if not template.born:
@@ -138,7 +138,7 @@ def test_templates_that_keep_dying_slow_down() -> None:
                 on.die(template, 1)
         on.wait(250)
     assert len(on.done(Spawn)) <= 8
-    assert on.quit is None
+    assert on.goes_on
 
 
 def test_forks_that_a_dying_template_leaves_undone_are_asked_of_the_next() -> None:
@@ -180,7 +180,7 @@ def test_a_later_import_error_of_a_template_is_shown_and_tried_again_later() -> 
     on.be_born(template)
     on.refuse(template, reason="no module app", traceback="boom")
     on.die(template, 78)
-    assert on.quit is None
+    assert on.goes_on
     assert "boom" in on.logged
     on.wait(31_000)
     on.settle()
