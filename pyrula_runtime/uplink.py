@@ -62,10 +62,10 @@ class Uplink:
         return start
 
     def say(self, message: Message) -> bool:
-        """Send a message at once; False if there was no room for it or nobody is there. Thread-safe."""
+        """Send a message at once; False if it did not fit, there was no room, or nobody is there. Thread-safe."""
         try:
             self._sock.send(encode(message), _NO_SIGNAL)
-        except OSError:
+        except (OSError, WireError):
             self.lost += 1
             return False
         return True

@@ -10,9 +10,11 @@ reload.
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -20,6 +22,7 @@ from pyrula_runtime.core.errors import PyrulaError
 
 MAX_PACKET = 60_000
 MAX_TEXT = 20_000
+Value = TypeVar("Value")
 
 
 class WireError(PyrulaError):
@@ -213,36 +216,67 @@ _KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in Message.__args__
 
 def encode(message: Message) -> bytes:
     """A message as one packet. Raises WireError if it would not fit: texts are cut by `cut` before."""
-    packet = orjson.dumps({"is": type(message).__name__, **dataclasses.asdict(message)})
+    name = type(message).__name__
+    try:
+        packet = orjson.dumps({"is": name, **dataclasses.asdict(message)})
+    except TypeError as error:
+        raise WireError(f"a {name} holds what is no JSON: {error}") from error
     if len(packet) > MAX_PACKET:
-        raise WireError(f"a {type(message).__name__} of {len(packet):,} bytes does not fit a packet of {MAX_PACKET:,}")
+        raise WireError(f"a {name} of {len(packet):,} bytes does not fit a packet of {MAX_PACKET:,}")
     return packet
 
 
 def decode(packet: bytes) -> Message:
-    """The message of a packet. Raises WireError."""
+    """The message of a packet, each field of its type: who receives it need not doubt it. Raises WireError."""
     try:
         tree = orjson.loads(packet)
-        message: Message = _value(_KINDS[tree.pop("is")], tree)
+        message: Message = _message(_KINDS[tree.pop("is")], tree)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise WireError(f"a packet of {len(packet)} bytes is no message: {error!r}") from error
     return message
 
 
-def _value(kind: type[Any], tree: dict[str, Any]) -> Any:
-    values = {}
-    for each in dataclasses.fields(kind):
-        if each.name not in tree:
-            continue
-        value = tree[each.name]
-        if each.name == "start":
-            value = _value(Start, value)
-        elif each.name == "role":
-            value = Role(value)
-        elif isinstance(value, list):
-            value = tuple(value)
-        values[each.name] = value
-    return kind(**values)
+def _message(kind: type[Any], tree: dict[str, Any]) -> Any:
+    return kind(
+        **{each.name: _READ[each.type](tree[each.name]) for each in dataclasses.fields(kind) if each.name in tree}
+    )
+
+
+def _a(kind: type[Value]) -> Callable[[Any], Value]:
+    def read(value: Any) -> Value:
+        if type(value) is not kind:
+            raise ValueError(f"{value!r} is no {kind.__name__}")
+        return value
+
+    return read
+
+
+def _number(value: Any) -> float:
+    if type(value) not in (int, float) or not math.isfinite(value):
+        raise ValueError(f"{value!r} is no number")
+    return float(value)
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(map(_a(str), _a(list)(value)))
+
+
+def _counts(value: Any) -> dict[str, int]:
+    return {key: _a(int)(count) for key, count in _a(dict)(value).items()}
+
+
+# How a field is read, by its annotation.
+_READ: dict[Any, Callable[[Any], Any]] = {
+    "str": _a(str),
+    "int": _a(int),
+    "bool": _a(bool),
+    "float": _number,
+    "Role": Role,
+    "Start": lambda value: _message(Start, _a(dict)(value)),
+    "tuple[str, ...]": _texts,
+    "dict[str, Any]": _a(dict),
+    "dict[str, int]": _counts,
+}
 
 
 def cut(text: str) -> str:

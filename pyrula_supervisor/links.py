@@ -45,14 +45,14 @@ class Link:
         self.far_end.close()
 
     def send(self, message: Message, fds: Sequence[int] = ()) -> bool:
-        """Send a message at once; False if there is no room for it or nobody is there."""
+        """Send a message at once; False if it does not fit, there is no room, or nobody is there."""
         try:
             packet = encode(message)
             if fds:
                 socket.send_fds(self._sock, [packet], fds, _NO_SIGNAL)
             else:
                 self._sock.send(packet, _NO_SIGNAL)
-        except OSError:
+        except (OSError, WireError):
             self.lost += 1
             return False
         return True

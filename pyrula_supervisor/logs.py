@@ -31,7 +31,7 @@ class PatientStream:
     """A text stream over a descriptor that others share; writes at most what fits now."""
 
     def __init__(self, fd: int, kept: int = _KEPT) -> None:
-        self._write = _writer(fd)
+        self._write, self.close = _writer(fd)
         self._kept: deque[bytes] = deque()
         self._size = 0
         self._limit = kept
@@ -81,18 +81,18 @@ def configure(fmt: str, level: str, fd: int = 2) -> PatientStream:
     return stream
 
 
-def _writer(fd: int) -> Callable[[bytes], int]:
-    """What writes to this descriptor without blocking, and says how many bytes it has taken."""
+def _writer(fd: int) -> tuple[Callable[[bytes], int], Callable[[], None]]:
+    """What writes to this descriptor without blocking, and says how many bytes it has taken; and what ends it."""
     kind = os.fstat(fd).st_mode
     if stat.S_ISSOCK(kind):
         own = socket.socket(fileno=os.dup(fd))
-        return _patient(lambda data: own.send(data, socket.MSG_DONTWAIT))
+        return _patient(lambda data: own.send(data, socket.MSG_DONTWAIT)), own.close
     if stat.S_ISREG(kind):
-        return _patient(lambda data: os.write(fd, data))
+        return _patient(lambda data: os.write(fd, data)), lambda: None
     with contextlib.suppress(OSError):
         again = os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-        return _patient(lambda data: os.write(again, data))
-    return _patient(lambda data: os.write(fd, data[:_CERTAIN]) if _has_room(fd) else 0)
+        return _patient(lambda data: os.write(again, data)), lambda: os.close(again)
+    return _patient(lambda data: os.write(fd, data[:_CERTAIN]) if _has_room(fd) else 0), lambda: None
 
 
 def _patient(write: Callable[[bytes], int]) -> Callable[[bytes], int]:
