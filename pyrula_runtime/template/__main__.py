@@ -48,7 +48,6 @@ def _served(start: Start, uplink: Uplink) -> int:
     try:
         directory = runtime_dir(os.environ)
         stack_file = stacks.write_on_signal(directory, start.incarnation)
-        own_fds = set(kernel.open_fds())
         _load(start)
     except ConfigurationError as error:
         message = CannotStart(
@@ -60,6 +59,7 @@ def _served(start: Start, uplink: Uplink) -> int:
         uplink.say(message)
         return CONFIGURATION
     gc.collect()
+    own_fds = {0, 1, 2, uplink.fileno()} | ({stack_file.fileno()} if stack_file else set())
     if found := hazards(own_fds):
         reason = f"after its import the app cannot be forked safely: {'; '.join(found)}"
         uplink.say(CannotStart(incarnation=start.incarnation, reason=cut(reason), unsafe_template=True))

@@ -19,7 +19,7 @@ from typing import NoReturn
 from pyrula_runtime import child
 from pyrula_runtime.leaving import quit_at_once
 from pyrula_runtime.uplink import Uplink
-from pyrula_runtime.wire import CannotStart, Drain, Fork, Forked, Message
+from pyrula_runtime.wire import MAX_PACKET, CannotStart, Drain, Fork, Forked, Message
 
 _PID = struct.Struct("i")
 _FAILED = 1
@@ -61,9 +61,7 @@ class Forking:
             try:
                 pid = self._forked(lines[0])
             except OSError as error:
-                # It is the child that cannot start, so it is said on the child's line.
-                reason = f"the template could not fork: {error.strerror}"
-                Uplink(lines[0]).say(CannotStart(incarnation=incarnation, reason=reason, exit_code=_FAILED))
+                _refuse(lines[0], incarnation, f"the template could not fork: {error.strerror}")
             else:
                 self._uplink.say(Forked(incarnation=incarnation, pid=pid))
         for line in lines:
@@ -97,3 +95,10 @@ class Forking:
         self._uplink.close()
         self._on_fork()
         child.run_forked(line)
+
+
+def _refuse(line: socket.socket, incarnation: str, reason: str) -> None:
+    """It is the child that cannot start, so it is said on the child's line."""
+    with contextlib.suppress(OSError):
+        line.recv(MAX_PACKET, socket.MSG_DONTWAIT)  # what is left unread would make the kernel drop what is said last
+    Uplink(line).say(CannotStart(incarnation=incarnation, reason=reason, exit_code=_FAILED))

@@ -6,6 +6,7 @@ Each has a line of its own. What it says is waited for, never slept for. What th
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -36,7 +37,7 @@ def environ_of(folder: Path) -> dict[str, str]:
     }
 
 
-def start_of(role: Role, incarnation: str, store_url: str, **more: Any) -> Start:
+def start_of(role: Role, incarnation: str, store_url: str = "", **more: Any) -> Start:
     """The first packet, with this process as the supervisor."""
     given: dict[str, Any] = {"slot": -1, "generation": 1, "supervisor_pid": os.getpid(), "store_url": store_url}
     return Start(role=role, incarnation=incarnation, **(given | more))
@@ -68,9 +69,10 @@ class Line:
 
     async def hung_up(self) -> None:
         """Wait until the other end is closed everywhere."""
-        async with asyncio.timeout(LIMIT_S):
-            while packet := await asyncio.get_running_loop().sock_recv(self.ours, MAX_PACKET):
-                self.said.append(decode(packet))
+        with contextlib.suppress(ConnectionResetError):  # it had not read everything
+            async with asyncio.timeout(LIMIT_S):
+                while packet := await asyncio.get_running_loop().sock_recv(self.ours, MAX_PACKET):
+                    self.said.append(decode(packet))
 
     def hang_up(self) -> None:
         """Close our end."""
@@ -129,14 +131,19 @@ class Lines:
         process.returncode = 0  # we reap it ourselves, by pid
         return self._kept(Line(ours, process.pid))
 
-    async def fork(self, template: Line, start: Start) -> Line:
-        """A child of the template for this start; it has said nothing yet."""
+    def ask_fork(self, template: Line, start: Start) -> Line:
+        """Ask a template for a child; whether it lives is not known yet."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.send(encode(start))
         with theirs:
             socket.send_fds(template.ours, [encode(Fork(start=start))], [theirs.fileno()])
-        forked = await template.told(Forked, incarnation=start.incarnation)
-        return self._kept(Line(ours, forked.pid))
+        return self._kept(Line(ours, 0))
+
+    async def fork(self, template: Line, start: Start) -> Line:
+        """A child of the template for this start; it has said nothing yet."""
+        line = self.ask_fork(template, start)
+        line.pid = (await template.told(Forked, incarnation=start.incarnation)).pid
+        return line
 
     def log_of(self, incarnation: str) -> Path:
         """Where a process's output goes."""
