@@ -161,7 +161,7 @@ def _blocked(child: Child, at_ms: int) -> dict[str, Any] | None:
 
 def is_stale(child: Child, at_ms: int) -> bool:
     """Whether a child that ought to report has been silent too long."""
-    if child.role is Role.clerk or child.coming or child.state is ChildState.killed:
+    if child.role in (Role.clerk, Role.template) or child.coming or child.state is ChildState.killed:
         return False
     return at_ms - (child.ready_ms if child.report is None else child.reported_ms) > STALE_MS
 

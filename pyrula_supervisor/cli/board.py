@@ -111,7 +111,7 @@ def _row(child: Mapping[str, Any]) -> list[Text]:
         Text("-" if child["uss_bytes"] is None else size(child["uss_bytes"])),
         Text("-" if child["cpu_percent"] is None else f"{child['cpu_percent']:.0f}%"),
         Text(str(child["restarts"])),
-        Text(harmless(child["last_exit"]).partition("\n")[0]),
+        Text(harmless(child["last_exit"].removeprefix(f"{child['role']} {child['slot']} ")).partition("\n")[0]),
     ]
     if child["stale"]:
         for cell in told[4:7]:
@@ -129,8 +129,14 @@ def _blocked(children: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
         held = ", with the GIL held" if by["gil_held"] else ""
         text = f"{child['role']} {child['slot']} for {_span(by['for_s'])}{held}: {whose}, at {by['line']}"
         yield Text(harmless(text), style="red")
-        for line in by["stack"].rstrip("\n").splitlines()[-_STACK_LINES:]:
+        for line in _innermost(by["stack"]):
             yield Text(f"    {harmless(line)}", style="bright_black")
+
+
+def _innermost(stack: str) -> list[str]:
+    """The lines nearest to what is executed: Python tells them last, a stack taken with the GIL held first."""
+    lines = stack.rstrip("\n").splitlines()
+    return lines[:_STACK_LINES] if "most recent call first" in stack else lines[-_STACK_LINES:]
 
 
 def _incidents(incidents: Sequence[Mapping[str, Any]]) -> Iterator[Text]:

@@ -121,6 +121,7 @@ async def _answering(plan: Plan, stream: logs.PatientStream) -> AsyncIterator[Pa
         stack.callback(port.close)
         if plan.options.health_port:
             url = port.bind(plan.options.health_host, plan.options.health_port)
+            log.info("probes answer on %s", url)
         parent = Parent(_setup(plan, stream, url))
         await port.serve(Pages(parent, _PASS_LIMIT_MS))
         control = ControlSocket(parent)

@@ -167,7 +167,9 @@ def test_two_share_a_slot_while_one_replaces_the_other() -> None:
 
 def test_the_template_is_told_apart_from_the_children() -> None:
     template = worker(-1, incarnation="t", role=Role.template, report=None, note="OpenBLAS threads")
-    document = told(supervised([template, worker(0), worker(1), clerk()]))
+    state = supervised([template, worker(0), worker(1), clerk()])
+    assert status.degraded(state, NOW_MS) == []
+    document = told(state)
     assert [each["incarnation"] for each in document["templates"]] == ["t"]
     assert document["templates"][0]["note"] == "OpenBLAS threads"
     assert "template" not in {each["role"] for each in document["children"]}
