@@ -1,7 +1,8 @@
 """What has lasted too long, looked at by ticks alone: any other event may have waited while the supervisor slept.
 
 A tick that comes late says by how much, and its step moves the supervised clock instead of judging: the children were
-perhaps asleep as well, and may wake after us.
+perhaps asleep as well, and may wake after us. Where every tick is late, the host is starved and not asleep: then each
+moves the clock, but no two in a row go without judgement, or nothing would ever be overdue.
 """
 
 from __future__ import annotations
@@ -18,17 +19,22 @@ from pyrula_supervisor.tables import ChildState
 
 # The shell ticks at least so often; being later than one period is a pause.
 TICK_MS = 250
+# While it stops, the service manager's clock counts, and only a pause that is none of a busy host is taken off it.
+LONG_PAUSE_MS = 2_000
 # From asking a process that does not start for its stack until it is killed.
 LAST_WORDS_MS = 1_000
 
 
 def slept(draft: Draft, event: Tick) -> bool:
-    """Whether the supervisor itself was away: then nothing else may come of this tick."""
-    if event.late_ms <= TICK_MS:
+    """Move the clock if the supervisor itself was away; whether nothing else may come of this tick."""
+    if event.late_ms <= (LONG_PAUSE_MS if draft.state.stopping else TICK_MS):
+        draft.set(slept=False)
         return False
-    draft.set(paused_ms=draft.state.paused_ms + event.late_ms)
-    draft.say(f"resumed after {exits.lasted(event.late_ms)}: every deadline moves by as much", logging.WARNING)
-    return True
+    before = draft.state.slept
+    draft.pause(event.late_ms)
+    if event.late_ms > LONG_PAUSE_MS:
+        draft.say(f"resumed after {exits.lasted(event.late_ms)}: every deadline moves by as much", logging.WARNING)
+    return not before
 
 
 def judge(draft: Draft) -> None:

@@ -49,6 +49,11 @@ class Draft:
         if asker:
             self.do(Answer(asker=asker, ok=ok, text=text))
 
+    def pause(self, ms: int) -> None:
+        """Take a pause of the supervisor itself off the supervised clock."""
+        self.now_ms -= ms
+        self.set(paused_ms=self.state.paused_ms + ms, slept=True)
+
     def enter(self, event: PhaseEvent) -> None:
         """Move the supervisor."""
         self.set(phase=phase_after(self.state.phase, event))

@@ -147,6 +147,7 @@ class State:
     procs: int  # how many slots are wanted
     phase: Phase = Phase.starting
     paused_ms: int = 0  # how long the supervisor itself was asleep, in all
+    slept: bool = False  # so its last tick said
     slots: tuple[Slot, ...] = ()  # the wanted ones, by number
     children: Mapping[str, Child] = field(default_factory=dict)  # by incarnation, in order of birth
     generations: int = 1  # how many have been begun

@@ -86,6 +86,36 @@ def test_a_little_late_is_no_pause() -> None:
     assert on.state.paused_ms == 0
 
 
+def test_a_starved_supervisor_still_judges() -> None:
+    on = running(procs=1, startup_timeout_ms=10_000)
+    on.die(on.of()[0])
+    on.be_born(on.of()[0])
+    for _ in range(45):
+        on.tick(250, late_ms=300)
+    assert on.dumped != []
+    assert "resumed" not in on.logged
+
+
+def test_a_starved_supervisor_stops_in_time() -> None:
+    on = running(procs=1, drain_ms=20_000)
+    on.stop()
+    end_ms = on.now_ms + 25_000 + 2_250
+    while on.now_ms < end_ms:
+        on.tick(250, late_ms=2_000)
+    assert on.quit == 0
+
+
+def test_a_suspended_supervisor_gives_the_drain_its_full_time() -> None:
+    on = running(procs=1, drain_ms=20_000)
+    on.stop()
+    on.tick(late_ms=3_600_000)
+    on.tick(late_ms=3_600_000)
+    on.wait(19_250)
+    assert (on.killed, on.quit) == ([], None)
+    on.wait(250)
+    assert on.killed != []
+
+
 def test_a_pause_moves_the_end_of_a_drain_and_of_a_backoff() -> None:
     on = running(procs=1)
     for _ in range(4):
