@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 import uuid
@@ -94,7 +95,8 @@ class WorkflowClient:
         new = submitting.new_run(workflow, input, idempotency_key, run_id, self._idempotency_ttl_ms)
         store = await self._door.store()
         if isinstance(workflow, str):
-            await self._tell_if_unserved(store, workflow)
+            with contextlib.suppress(StoreUnavailable):  # a hint is no reason to fail a submit
+                await self._tell_if_unserved(store, workflow)
         try:
             submitted = await store.submit(new)
         except StoreUnavailable as error:

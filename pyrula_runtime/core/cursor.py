@@ -73,6 +73,7 @@ class Cursor:
         self._unperformed: list[Asked] = []
         self._outcomes = {e.op.op_id: e.op for _, e in self._recorded if isinstance(e, Completed | Failed | Withdrawn)}
         self._withdrawals: list[Op] = []  # made during replay, not on record
+        self._wanted: set[str] = set()  # operations asked for, neither settled nor withdrawn
 
     @property
     def replaying(self) -> bool:
@@ -89,6 +90,7 @@ class Cursor:
         if recorded is not None and recorded != op:
             raise JournalMismatch(f"the journal has {recorded} where the code now asks for {op}")
         asked = self._asked[op.op_id] = Asked(op)
+        self._wanted.add(op.op_id)
         if recorded is not None:
             return Answer.recorded
         self._unperformed.append(asked)
@@ -103,6 +105,7 @@ class Cursor:
         if asked.settled or asked.withdrawn:
             return False
         asked.withdrawn = True
+        self._wanted.discard(op.op_id)
         if op.op_id in self._outcomes:
             return False
         if self.replaying:
@@ -130,6 +133,10 @@ class Cursor:
     def is_open(self, op: Op) -> bool:
         """Whether the operation has neither outcome nor withdrawal on record."""
         return not self._asked[op.op_id].settled
+
+    def waits(self) -> bool:
+        """Whether any operation is open whose outcome the body wants: else nothing can wake a parked body."""
+        return bool(self._wanted)
 
     def take_unperformed(self) -> list[Asked]:
         """The operations to perform that were not given out yet, in the order of asking; nothing during replay."""
@@ -160,7 +167,7 @@ class Cursor:
             raise JournalMismatch(f"journal entry {position + 1} cancels {entry.op}, but the code still waits for it")
 
     def _open(self) -> str:
-        waiting = [str(asked.op) for asked in self._asked.values() if not asked.settled and not asked.withdrawn]
+        waiting = [str(asked.op) for asked in self._asked.values() if asked.op.op_id in self._wanted]
         if len(waiting) > _NAMED:
             waiting[_NAMED:] = [f"{len(waiting) - _NAMED} more"]
         return ", ".join(waiting) or "nothing"
@@ -169,6 +176,7 @@ class Cursor:
         match entry:
             case Completed() | Failed() | Withdrawn():
                 self._asked[entry.op.op_id].settled = True
+                self._wanted.discard(entry.op.op_id)
             case AttemptFailed():
                 asked = self._asked[entry.op.op_id]
                 asked.attempts, asked.retry_at_ms = entry.number, entry.retry_at_ms

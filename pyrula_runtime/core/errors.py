@@ -124,6 +124,10 @@ class JournalMismatch(PyrulaError):
     """The code asks for something else than the journal has; the run is paused until a fitting deploy."""
 
 
+class BodyStuck(PyrulaError):
+    """A workflow's body waits for something that can never come."""
+
+
 class StepFailed(PyrulaError):
     """A step gave up: the same error live and in every replay, with the stored `error`.
 

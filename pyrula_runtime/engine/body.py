@@ -26,6 +26,7 @@ from pyrula_runtime.core.entries import Op, OpKind
 from pyrula_runtime.core.errors import TurnSuspended, UsageError
 from pyrula_runtime.core.ids import Branch, derived_bytes
 from pyrula_runtime.engine.body_loop import BodyLoop
+from pyrula_runtime.engine.posting import post
 from pyrula_runtime.engine.program import StepCall
 from pyrula_runtime.engine.threads import Job
 
@@ -301,7 +302,7 @@ class SyncBody:
         if not ops:
             return []
         self._stay.leave()
-        self._lane.call_soon_threadsafe(self._asked, waiting, calls)
+        post(self._lane, self._asked, waiting, calls)
         error = waiting.answer.get()
         self._stay.enter()
         if error is not None:
@@ -333,5 +334,4 @@ class SyncBody:
             value = self._run(self)
         except BaseException as raised:  # noqa: BLE001 - whatever the user's code raises is the run's outcome
             error = raised
-        if not self._lane.is_closed():
-            self._lane.call_soon_threadsafe(self._ended, value, error)
+        post(self._lane, self._ended, value, error)

@@ -51,6 +51,9 @@ class JournalOwner(Protocol):
     def refused(self, reason: str) -> None:
         """The store does not take this turn's writes any more."""
 
+    def broken(self, error: Exception) -> None:
+        """The store refuses the commit itself, and would refuse it again."""
+
     def note(self, level: int, message: str, *args: object) -> None:
         """Tell people something about this run."""
 
@@ -118,8 +121,8 @@ class Journaling:
             loop.call_later(retry_s, self._send_again, commit, min(retry_s * 2, _RETRY_MAX_S))
             return
         self._in_flight = False
-        if error is not None:
-            self._owner.refused(f"the commit was refused: {error}")
+        if isinstance(error, Exception):
+            self._owner.broken(error)
             return
         reply = answer.result()
         if reply.append in _REFUSALS:

@@ -29,6 +29,7 @@ from pyrula_runtime.core.status import RunEvent, RunStatus, after
 from pyrula_runtime.engine.body import AsyncBody, Body, SyncBody
 from pyrula_runtime.engine.codec import dump_error, load_entry, load_json
 from pyrula_runtime.engine.current import Current, current
+from pyrula_runtime.engine.posting import post
 from pyrula_runtime.engine.presence import DrivenBody, Presence, ThreadSpan, Unrecorded, lane_loop, mono_ms
 from pyrula_runtime.engine.program import Program, StepCall
 from pyrula_runtime.engine.slots import Slots
@@ -109,8 +110,7 @@ class Lane:
 
     def post(self, callback: Callable[..., object], *args: object) -> None:
         """Run `callback` on the lane's thread soon, unless it is over."""
-        if not self.is_over:
-            self.loop.call_soon_threadsafe(callback, *args)
+        post(self.loop, callback, *args)
 
     def beat(self) -> None:
         """Write down that the lane turns; to be called on its thread."""
@@ -140,8 +140,7 @@ class Lane:
         self._stopping = True
         self._step_threads.shutdown()
         self._body_threads.shutdown()
-        if self.thread.is_alive():
-            self.loop.call_soon_threadsafe(self.loop.stop)
+        self.post(self.loop.stop)
 
     def _run(self) -> None:
         self._presence.lane_thread(threading.get_native_id())
@@ -306,6 +305,12 @@ class Lane:
         log.warning("turn ended: %s", reason, extra=self._of(turn))
         self._forget(turn)
         self._free_slot()
+
+    def broken(self, turn: Turn, error: Exception) -> None:
+        log.error("the store refused a commit for good: %s", error, extra=self._of(turn))
+        self._forget(turn)
+        record = ErrorRecord(type=type(error).__name__, message=f"the store refused a commit: {error}")
+        self._hand_back(turn.claim, error=dump_error(record))
 
     def note(self, turn: Turn, level: int, message: str, *args: object) -> None:
         log.log(level, message, *args, extra=self._of(turn))

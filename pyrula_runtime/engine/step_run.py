@@ -18,6 +18,7 @@ from pyrula_runtime.core.entries import AttemptFailed, Completed, Failed
 from pyrula_runtime.core.errors import ErrorRecord, StepTimeout
 from pyrula_runtime.engine.current import Current, current
 from pyrula_runtime.engine.failure import record_of
+from pyrula_runtime.engine.posting import post
 from pyrula_runtime.engine.program import StepCall
 from pyrula_runtime.engine.threads import Job
 
@@ -109,16 +110,16 @@ class StepRun:
         loop, timeout_s, call = self._place.loop, self._call.timeout_s, self._call.call
 
         def work() -> Any:
-            if timeout_s is not None and not loop.is_closed():
-                loop.call_soon_threadsafe(self._arm, whose.attempt)
+            if timeout_s is not None:
+                post(loop, self._arm, whose.attempt)
             return context.run(call)
 
         job = self._place.in_thread(whose, work)
         self._abandon = job.give_up
 
         def done(future: Future[Any]) -> None:
-            if not future.cancelled() and not loop.is_closed():
-                loop.call_soon_threadsafe(self._thread_done, future, whose.attempt)
+            if not future.cancelled():
+                post(loop, self._thread_done, future, whose.attempt)
 
         job.add_done_callback(done)
 

@@ -32,6 +32,7 @@ from pyrula_runtime.core.entries import (
     Withdrawn,
 )
 from pyrula_runtime.core.errors import (
+    BodyStuck,
     ErrorRecord,
     InputError,
     JournalMismatch,
@@ -48,6 +49,11 @@ from pyrula_runtime.engine.failure import message_of, record_of
 from pyrula_runtime.engine.journaling import Desk, Journaling
 from pyrula_runtime.engine.program import Program, StepCall
 from pyrula_runtime.stores.protocol import Claim, Committed, Ending
+
+_STUCK = (
+    "the workflow waits for something that no durable operation brings (an asyncio event, queue or future that nothing "
+    "sets), so nothing could ever wake it; wait for steps instead"
+)
 
 
 class Performing(Protocol):
@@ -74,6 +80,9 @@ class Host(Desk, Protocol):
 
     def lost(self, turn: Turn, reason: str) -> None:
         """The turn's lock is gone."""
+
+    def broken(self, turn: Turn, error: Exception) -> None:
+        """The turn's run cannot be written any more: it is to be paused until somebody looks."""
 
     def note(self, turn: Turn, level: int, message: str, *args: object) -> None:
         """Log a line with the run's fields."""
@@ -205,6 +214,8 @@ class Turn:
                 if self._cursor.replaying:
                     self._let_in(self._cursor.replay_next())
                 elif not self._let_in_next_live():
+                    if not self._cursor.waits():
+                        self._fault = BodyStuck(_STUCK)
                     break
         except JournalMismatch as mismatch:
             self._fault = mismatch
@@ -301,6 +312,10 @@ class Turn:
     def refused(self, reason: str) -> None:
         self.suspend()
         self._host.lost(self, reason)
+
+    def broken(self, error: Exception) -> None:
+        self.suspend()
+        self._host.broken(self, error)
 
     def note(self, level: int, message: str, *args: object) -> None:
         self._host.note(self, level, message, *args)

@@ -94,6 +94,7 @@ class FakeHost:
         self.journal: list[bytes] = []
         self.ended: Commit | None = None
         self.lost_because: str | None = None
+        self.broken_by: Exception | None = None
         self.accepted: list[Claim] = []
         self.next_claims: tuple[Claim, ...] = ()
         self.committing = asyncio.Event()
@@ -132,6 +133,9 @@ class FakeHost:
 
     def lost(self, turn: Turn, reason: str) -> None:
         self.lost_because = reason
+
+    def broken(self, turn: Turn, error: Exception) -> None:
+        self.broken_by = error
 
     def note(self, turn: Turn, level: int, message: str, *args: object) -> None:
         self.log.append(message % args)

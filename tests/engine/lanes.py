@@ -46,6 +46,7 @@ class LaneAtWork:
         self.lane = lane
         self.setup = setup
         self.failures: queue.SimpleQueue[BaseException] = queue.SimpleQueue()
+        self.freed: queue.SimpleQueue[None] = queue.SimpleQueue()  # an item for each slot that came free
         self.ended = asyncio.Event()
 
     async def submit(self, workflow: str) -> str:
@@ -88,7 +89,7 @@ async def lane_at_work(
     """Start a lane that serves these programs."""
     store = open_store(f"sqlite:///{folder / 'runs.db'}")
     await store.open()
-    failures: list[LaneAtWork] = []
+    works: list[LaneAtWork] = []
     setup = LaneSetup(
         store=store,
         programs={program.name: program for program in programs},
@@ -96,13 +97,13 @@ async def lane_at_work(
         slots=Slots(CAPACITY),
         lock_ttl_ms=30_000,
         now_ms=lambda: time.time_ns() // 1_000_000,
-        on_free_slot=lambda: None,
+        on_free_slot=lambda: works[0].freed.put(None),
         on_outage=lambda error: None,
-        on_failed=lambda error: failures[0].failures.put(error),
+        on_failed=lambda error: works[0].failures.put(error),
         presence=presence or Unrecorded(),
     )
     at_work = LaneAtWork(store, Lane(setup), setup)
-    failures.append(at_work)
+    works.append(at_work)
     listening = store.listen(lambda wake: at_work.ended.set() if wake is Wake.ended else None)
     at_work.lane.start()
     try:

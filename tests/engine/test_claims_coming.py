@@ -68,6 +68,7 @@ async def test_a_run_that_came_for_a_turn_without_a_slot_counts_all_the_same(tmp
         assert slots.take_all() == 0
         flow.gate.set()
         assert (await at_work.until_ended(claim.token.run_id)).status is RunStatus.completed
+        await asyncio.to_thread(at_work.freed.get, timeout=LIMIT_S)
         slots.give(CAPACITY)
         assert slots.take_all() == CAPACITY
 

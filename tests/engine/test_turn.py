@@ -55,6 +55,51 @@ async def test_the_last_outcome_and_the_ending_are_one_commit() -> None:
     assert host.log[-1] == "over"
 
 
+async def test_a_body_that_nothing_can_wake_fails_with_a_sentence_instead_of_waiting_for_ever() -> None:
+    async def waits(ops: Ops) -> None:
+        await ops.step("a")
+        await asyncio.Event().wait()
+
+    host = FakeHost()
+    host.turn(waits)
+    host.complete("a#1")
+    commit = await host.answer()
+    assert commit.ending is not None
+    assert commit.ending.status is RunStatus.failed
+    assert load_error(commit.ending.error or b"").type == "BodyStuck"
+
+
+async def test_a_body_may_wait_for_a_sibling_that_waits_for_a_step() -> None:
+    async def waits(ops: Ops) -> str:
+        told = asyncio.Event()
+
+        async def tell() -> None:
+            await ops.step("a")
+            told.set()
+
+        task = asyncio.create_task(tell())
+        await told.wait()
+        await task
+        return "told"
+
+    host = FakeHost()
+    host.turn(waits)
+    (op_id,) = host.steps
+    host.complete(op_id)
+    commit = await host.answer()
+    assert commit.ending is not None
+    assert commit.ending.result == b'"told"'
+
+
+async def test_a_commit_refused_for_good_pauses_the_run() -> None:
+    host = FakeHost()
+    turn = host.turn(two_steps)
+    host.complete("a#1")
+    await host.fail_commit(ValueError("not this one"))
+    assert turn.is_over
+    assert str(host.broken_by) == "not this one"
+
+
 async def test_a_body_without_operations_ends_in_one_commit() -> None:
     async def nothing(_ops: Ops) -> str:
         return "done"
