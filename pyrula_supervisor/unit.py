@@ -21,7 +21,8 @@ from pathlib import Path
 _PLAIN = re.compile(r"[A-Za-z0-9_@:=+,./-]+")
 # directories that ProtectHome=yes hides
 _HOMES = ("/home", "/root", "/run/user")
-# from the end of the published drain until systemd loses its patience (seconds)
+# from the end of the workers' drain to that of the supervisor, and from there until systemd's patience ends (seconds)
+_BURIAL_S = 5
 _SPARE_S = 10
 
 
@@ -51,7 +52,8 @@ def unit(service: Service) -> str:
         place=place,
         # five starts may fail, each at its limit, before the supervisor gives up
         start_s=round(6 * service.startup_s),
-        stop_s=round(service.drain_s + 5 + _SPARE_S),
+        end_s=round(service.drain_s + _BURIAL_S),
+        stop_s=round(service.drain_s + _BURIAL_S + _SPARE_S),
         home=_home((service.python, str(service.directory))),
     )
 
@@ -102,7 +104,7 @@ RuntimeDirectory={place}
 RuntimeDirectoryMode=0750
 RuntimeDirectoryPreserve=restart
 
-# The drain takes {stop_s} s at most; it asks for more time while it makes progress.
+# The end takes {end_s} s at most, in the course of which more time is asked for.
 TimeoutStartSec={start_s}
 TimeoutStopSec={stop_s}
 WatchdogSec=30

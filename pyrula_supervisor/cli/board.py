@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -18,12 +18,15 @@ _COLOURS = {
     "starting": "yellow",
     "reloading": "yellow",
     "draining": "blue",
+    "silent": "yellow",
     "blocked": "bold red",
     "backoff": "red",
     "stopped": "bright_black",
 }
-_HEADINGS = ("slot", "pid", "state", "up", "turns", "done/s", "lag", "memory", "own", "cpu", "restarts", "last exit")
-_RIGHT = frozenset({"pid", "up", "turns", "done/s", "lag", "memory", "own", "cpu", "restarts"})
+_HEADINGS = ("slot", "pid", "state", "up", "turns", "done/s", "lag", "memory", "cpu", "restarts", "last exit")
+_RIGHT = frozenset({"pid", "up", "turns", "done/s", "lag", "memory", "cpu", "restarts"})
+# columns from which on a last exit has room beside the numbers
+_WIDE = 110
 # lines of the newest incidents, and of a blocked lane's stack
 _INCIDENTS = 5
 _STACK_LINES = 6
@@ -31,7 +34,7 @@ _STACK_LINES = 6
 
 def board(document: Mapping[str, Any]) -> RenderableType:
     """All of it."""
-    parts: list[RenderableType] = [*_head(document), Text(), _rows(document["children"])]
+    parts: list[RenderableType] = [*_head(document), Text(), _Rows(document["children"])]
     for title, lines in (
         ("blocked", list(_blocked(document["children"]))),
         ("not as it should be", [Text(harmless(each)) for each in document["supervisor"]["degraded"]]),
@@ -77,20 +80,26 @@ def _queue(queue: Mapping[str, Any]) -> Text:
     return Text(", ".join(counts), style="red" if queue["quarantined"] else "")
 
 
-def _rows(children: Sequence[Mapping[str, Any]]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for heading in _HEADINGS:
-        is_last = heading == _HEADINGS[-1]
-        table.add_column(
-            heading,
-            justify="right" if heading in _RIGHT else "left",
-            no_wrap=True,
-            overflow="ellipsis" if is_last else "fold",
-            min_width=None if is_last else len(heading),
-        )
-    for child in children:
-        table.add_row(*_row(child))
-    return table
+class _Rows:
+    """The table of children. In a narrow terminal the last exits stand below it, so that every number is whole."""
+
+    def __init__(self, children: Sequence[Mapping[str, Any]]) -> None:
+        self._rows = [_row(child) for child in children]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Draw it as wide as there is room."""
+        is_wide = options.max_width >= _WIDE
+        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2 if is_wide else 1, 0, 0))
+        for heading in _HEADINGS if is_wide else _HEADINGS[:-1]:
+            is_last = heading == _HEADINGS[-1]
+            justify: JustifyMethod = "right" if heading in _RIGHT else "left"
+            table.add_column(heading, justify=justify, no_wrap=True, overflow="ellipsis" if is_last else "crop")
+        for row in self._rows:
+            table.add_row(*(row if is_wide else row[:-1]))
+        yield table
+        for row in self._rows:
+            if row[-1] and not is_wide:
+                yield Text.assemble("last exit of ", row[0], ": ", row[-1], style="bright_black")
 
 
 def _row(child: Mapping[str, Any]) -> list[Text]:
@@ -102,13 +111,12 @@ def _row(child: Mapping[str, Any]) -> list[Text]:
     told = [
         Text(place),
         Text(str(child["pid"]) if lives else "-"),
-        _state(child["state"]).append("?" if child["stale"] else ""),
+        _state("silent" if child["stale"] and child["state"] == "ready" else child["state"]),
         Text(_span(child["uptime_s"]) if lives else "-"),
         Text(f"{child['turns_running']}/{child['capacity']}" if lives and works else "-"),
         Text(f"{child['turns_per_s']:.1f}" if lives and works else "-"),
         Text(spoken(round(child["lane_lag_ms"])) if lives and works else "-"),
         Text("-" if child["rss_bytes"] is None else size(child["rss_bytes"])),
-        Text("-" if child["uss_bytes"] is None else size(child["uss_bytes"])),
         Text("-" if child["cpu_percent"] is None else f"{child['cpu_percent']:.0f}%"),
         Text(str(child["restarts"])),
         Text(harmless(child["last_exit"].removeprefix(f"{child['role']} {child['slot']} ")).partition("\n")[0]),
