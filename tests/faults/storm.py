@@ -18,6 +18,8 @@ from typing import Any
 
 from pyrula.workflows import IdempotencyConflict, IllegalTransition, RunNotFound, WorkflowClient
 from pyrula_runtime.stores.opening import open_store
+from pyrula_runtime.stores.sqlite.backup import backup
+from pyrula_runtime.stores.sqlite.checks import check as verify
 from tests.faults.check_history import History, check, history_of
 from tests.faults.history import final_runs, load, recorded
 from tests.faults.world import BRISK, Process, World
@@ -30,7 +32,7 @@ OPTIONS: dict[str, Any] = BRISK | {
     "cancel_timeout": 0.5,
 }
 ATTEMPTS = {"third_time_lucky#1": 3}
-WORKFLOWS = ("ten", "side by side", "plain", "lucky", "dawdling", "dawdling")
+WORKFLOWS = ("ten", "side by side", "plain", "lucky", "failing", "overdue", "dawdling", "dawdling")
 # of a thousand calls to the store, how many are sent twice, and how many answers are lost
 SHARE = 0.005
 # what the last run may take after the last blow: a lock's life, a scan, a stray's two looks, and the work itself
@@ -45,7 +47,15 @@ class Tally:
     stops: int = 0
     drains: int = 0
     cancels: int = 0
+    requeues: int = 0
+    backups: int = 0
     runs: set[str] = field(default_factory=set)
+
+    def told(self) -> str:
+        """For people."""
+        blows = f"{self.kills} kills, {self.stops} stops, {self.drains} drains"
+        acts = f"{self.cancels} cancels, {self.requeues} requeues, {self.backups} backups"
+        return f"{blows}; {len(self.runs)} runs, {acts}"
 
 
 class Storm:
@@ -58,6 +68,7 @@ class Storm:
         self._ends = time.monotonic() + length_s
         self._histories: list[Path] = []
         self._lives = 0
+        self._faults: list[str] = []
 
     async def rage(self) -> list[str]:
         """Blow for the given time, let everything come to its end, and say what is wrong."""
@@ -71,8 +82,8 @@ class Storm:
         await asyncio.gather(*(world.ended(run, 3 * BOUND_S) for run in self.tally.runs))
         codes = await asyncio.gather(*(process.drain() for process in clean))
         history = history_of(load(self._histories), await final_runs(world.store), calm_s=calm_s, bound_s=BOUND_S)
-        faults = [f"a clean worker ended with {code}" for code in codes if code != 0]
-        return faults + check(history) + list(world.problems()) + self._wrong_marks(history)
+        self._faults += [f"a clean worker ended with {code}" for code in codes if code != 0]
+        return self._faults + check(history) + list(world.problems()) + self._wrong_marks(history)
 
     def _wrong_marks(self, history: History) -> list[str]:
         """Under each claim every attempt of a step is made at most once."""
@@ -148,12 +159,24 @@ class Storm:
             elif what < 0.75:
                 await client.cancel(chance.choice(known))
                 self.tally.cancels += 1
+            elif what < 0.8:
+                await client.requeue(chance.choice(known))
+                self.tally.requeues += 1
             elif what < 0.95:
                 await client.describe(chance.choice(known))
-            else:
+            elif what < 0.99:
                 await client.list(limit=50)
+            else:
+                await self._back_up()
         except (IllegalTransition, IdempotencyConflict, RunNotFound):
             return  # it had ended, its key was taken, or its journal is not to be had: all of it answers
+
+    async def _back_up(self) -> None:
+        """Take a copy in the thick of it; what is wrong with it is kept for the end."""
+        self.tally.backups += 1
+        target = self._world.directory / f"backup{self.tally.backups}"
+        await asyncio.to_thread(backup, self._world.path, target)
+        self._faults += [f"backup: {problem}" for problem in await asyncio.to_thread(verify, target)]
 
     async def _submit(self, client: WorkflowClient, chance: random.Random) -> None:
         """Half of the submits have a key, and keys are few, so that many of them meet."""

@@ -19,8 +19,7 @@ async def raised(world: World, seed: int, length_s: float) -> None:
     print(f"PYRULA_STORM_SEED={seed}")
     storm = Storm(world, seed, length_s)
     wrong = await storm.rage()
-    print(storm.tally.kills, "kills,", storm.tally.stops, "stops,", storm.tally.drains, "drains,", end=" ")
-    print(len(storm.tally.runs), "runs,", storm.tally.cancels, "cancels")
+    print(storm.tally.told())
     assert not wrong, "\n".join([f"storm {seed}:", *wrong[:50]])
     assert storm.tally.kills > length_s / 4
     assert len(storm.tally.runs) > length_s
