@@ -27,7 +27,7 @@ _SPARE_S = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
+class Daemon:
     """What the unit is for."""
 
     name: str
@@ -38,23 +38,23 @@ class Service:
     drain_s: float  # how long a worker's drain may last
 
 
-def unit(service: Service) -> str:
+def unit(daemon: Daemon) -> str:
     """The text of the unit."""
-    command = (service.python, "-P", "-m", "pyrula_supervisor")
-    is_default = service.name == "default"
-    place = "pyrula" if is_default else f"pyrula-{service.name}"
-    named = () if is_default else ("--name", service.name)
+    command = (daemon.python, "-P", "-m", "pyrula_supervisor")
+    is_default = daemon.name == "default"
+    place = "pyrula" if is_default else f"pyrula-{daemon.name}"
+    named = () if is_default else ("--name", daemon.name)
     return _UNIT.format(
-        about="" if is_default else f" ({service.name})",
-        start=_spelled((*command, *service.args)),
+        about="" if is_default else f" ({daemon.name})",
+        start=_spelled((*command, *daemon.args)),
         reload=_spelled((*command, "reload", "--wait", *named)),
-        directory=str(service.directory).replace("%", "%%"),  # taken as it stands, but for %
+        directory=str(daemon.directory).replace("%", "%%"),  # taken as it stands, but for %
         place=place,
         # five starts may fail, each at its limit, before the supervisor gives up
-        start_s=round(6 * service.startup_s),
-        end_s=round(service.drain_s + _BURIAL_S),
-        stop_s=round(service.drain_s + _BURIAL_S + _SPARE_S),
-        home=_home((service.python, str(service.directory))),
+        start_s=round(6 * daemon.startup_s),
+        end_s=round(daemon.drain_s + _BURIAL_S),
+        stop_s=round(daemon.drain_s + _BURIAL_S + _SPARE_S),
+        home=_home((daemon.python, str(daemon.directory))),
     )
 
 

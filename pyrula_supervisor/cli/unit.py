@@ -43,7 +43,7 @@ def unit(
     With the flags given, in the current directory, with this Python. The unit is hardened; say there what else the
     workflows need.
     """
-    from pyrula_supervisor.unit import Service
+    from pyrula_supervisor.unit import Daemon
     from pyrula_supervisor.unit import unit as text_of
 
     refuse_unserved(targets, agents, llm_ref)
@@ -57,7 +57,7 @@ def unit(
         Settings.from_env(os.environ, **values_of(PLACES, given))
     faults.refuse()
     args = context.meta[__name__]
-    service = Service(
+    service = Daemon(
         name=options.name,
         python=sys.executable,
         directory=Path.cwd(),

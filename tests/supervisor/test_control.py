@@ -94,17 +94,20 @@ async def test_status_and_version_are_answered_at_once(door: Door) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "kind", "field"),
-    [("scale", ScaleAsked, "procs"), ("restart", RestartAsked, "slot"), ("dump", DumpAsked, "slot")],
+    ("command", "expected"),
+    [
+        ("scale", ScaleAsked(now_ms=1_000, procs=3, asker=1)),
+        ("restart", RestartAsked(now_ms=1_000, slot=3, asker=1)),
+        ("dump", DumpAsked(now_ms=1_000, slot=3, asker=1)),
+    ],
 )
 async def test_commands_with_a_number_wait_for_their_answer(
-    door: Door, server: ControlSocket, controlled: Controlled, command: str, kind: type[Any], field: str
+    door: Door, server: ControlSocket, controlled: Controlled, command: str, expected: DumpAsked
 ) -> None:
     waiting = asyncio.create_task(asked(door, command, number=3))
     event = await controlled.events.get()
-    assert isinstance(event, kind)
-    assert getattr(event, field) == 3
-    server.answer(Answer(asker=event.asker, ok=False, text="no such slot"))
+    assert event == expected
+    server.answer(Answer(asker=expected.asker, ok=False, text="no such slot"))
     assert await waiting == Reply(ok=False, text="no such slot")
 
 

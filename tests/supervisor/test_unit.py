@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from pyrula_supervisor.unit import Service, unit
+from pyrula_supervisor.unit import Daemon, unit
 from tests.supervisor.sites import SupervisedSite
 
 ODD = ["--worker-id", 'a b%h $x "q" \\n', "--warmup", "app:warm"]
 
 
-def service(**changes: object) -> Service:
+def service(**changes: object) -> Daemon:
     given: dict[str, object] = {
         "name": "default",
         "python": "/opt/venv/bin/python",
@@ -25,7 +25,7 @@ def service(**changes: object) -> Service:
         "startup_s": 60.0,
         "drain_s": 45.0,
     }
-    return Service(**given | changes)  # type: ignore[arg-type]  # a test's own changes
+    return Daemon(**given | changes)  # type: ignore[arg-type]  # a test's own changes
 
 
 def settings(text: str) -> dict[str, list[str]]:
