@@ -301,3 +301,16 @@ def test_a_voided_outcome_is_performed_again_from_its_first_attempt() -> None:
     assert cursor.ask(op("a#1")) is Answer.perform
     assert cursor.take_unperformed() == [Asked(op("a#1"))]
     assert cursor.length == 3
+
+
+def test_a_body_waits_while_an_operation_that_it_wants_is_open() -> None:
+    cursor = Cursor([])
+    assert not cursor.waits()
+    cursor.ask(op("a#1"))
+    cursor.ask(op("b#1"))
+    cursor.append(completed("a#1"))
+    assert cursor.waits()
+    cursor.append(attempt("b#1", 1))
+    assert cursor.waits()
+    cursor.withdraw(op("b#1"))
+    assert not cursor.waits()

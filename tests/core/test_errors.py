@@ -11,6 +11,7 @@ from pyrula_runtime.core.errors import (
     AppImportError,
     ConfigurationError,
     ErrorRecord,
+    HookError,
     IdempotencyConflict,
     LockLost,
     PyrulaError,
@@ -35,12 +36,14 @@ TREE = """
     IllegalTransition UsageError
     ConfigurationError PyrulaError
     AppImportError ConfigurationError
+    HookError ConfigurationError
     StoreRefused ConfigurationError
     StoreUnavailable PyrulaError
     StoreCorrupt StoreUnavailable
     LockLost PyrulaError
     LimitExceeded PyrulaError
     JournalMismatch PyrulaError
+    BodyStuck PyrulaError
     StepFailed PyrulaError
     StepTimeout StepFailed
     RunTimeout PyrulaError
@@ -144,3 +147,8 @@ def test_the_end_of_a_run_is_told_with_its_error(kind: type[RunEnded], verb: str
     assert str(ended) == f"run 01J {verb}: ValueError: not enough"
     assert str(kind("01J", None)) == f"run 01J {verb}"
     assert isinstance(ended, PyrulaError)
+
+
+def test_a_hook_that_raised_is_named_by_its_option() -> None:
+    error = HookError("--warmup", "app:warm", ValueError("cold"))
+    assert error.faults == ("--warmup 'app:warm' raised ValueError: cold",)

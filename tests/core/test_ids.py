@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyrula_runtime.core.errors import UsageError
-from pyrula_runtime.core.ids import Branch, checked_run_id, derived_bytes, input_digest, run_id
+from pyrula_runtime.core.ids import Branch, checked_name, checked_run_id, derived_bytes, input_digest, run_id
 from tests.core.patience import patient
 
 CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -185,3 +185,14 @@ def test_numbers_depend_only_on_the_calls_within_the_branch(tree: list[Call], ra
     assert numbered(emptied, random.randrange) == {
         place: each for place, each in depth_first.items() if len(place) == 1
     }
+
+
+@pytest.mark.parametrize("name", ["charge", "_x", "pack item-2", "a.b:c", "ä" * 128])
+def test_names_that_workflows_and_steps_may_have(name: str) -> None:
+    assert checked_name(name, "step") == name
+
+
+@pytest.mark.parametrize("name", ["", " x", "-x", "x" * 129, "a/b", "a\n", "<lambda>", None, 7])
+def test_names_that_are_refused_with_the_rule(name: object) -> None:
+    with pytest.raises(UsageError, match=r"^step name .* must be 1 to 128 letters, digits"):
+        checked_name(name, "step")
