@@ -1,10 +1,11 @@
-"""The orders at work: a worker in a process of its own, some orders for it, and a look at what becomes of them.
+"""The orders at work: a supervisor with four workers, some orders for them, and a look at what becomes of them.
 
-    python -m examples.orders.demo           # 100 orders, then the worker goes on until Ctrl-C
+    python -m examples.orders.demo           # 100 orders, then the workers go on until Ctrl-C
     python -m examples.orders.demo --once    # ends by itself, with 0 if every order ended as it had to
 
 With --once everything lives in a temporary folder. Without, the store is this user's own, so that `pyrula runs list`
-shows the orders, today and tomorrow. Kill the worker at any moment: another one goes on, and nothing is done twice.
+shows the orders, today and tomorrow. Kill a worker at any moment, or the supervisor with all of them: others go on, and
+nothing is done twice.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ from examples.orders import outside
 from examples.orders.app import Order, Outcome, process_order
 from examples.orders.board import Board
 from examples.orders.samples import expected_effects, expected_status, orders
-from examples.orders.worker_process import WorkerGaveUp, WorkerProcess
+from examples.orders.supervisor_process import NAME, SupervisorGaveUp, SupervisorProcess
 from pyrula.workflows import PyrulaError, RunEnded, RunHandle, WorkflowClient, open_store
 
 _REFRESH_S = 0.1
-_PYRULA = Path(sys.executable).with_name("pyrula")
+_SCRIPTS = Path(sys.executable).parent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What this demonstration is to do, and where the worker's log goes."""
+    """What this demonstration is to do, and where the supervisor's log goes."""
 
     orders: Sequence[Order]
     is_once: bool
@@ -64,11 +65,11 @@ def main() -> int:
         parser.error("--orders must be 1 or more")
     with _place(is_once=given.once) as folder:
         batch = secrets.token_hex(2).upper()
-        plan = Plan(orders=orders(batch, given.orders), is_once=given.once, log=folder / "worker.log")
+        plan = Plan(orders=orders(batch, given.orders), is_once=given.once, log=folder / "supervisor.log")
         board = Board(batch, given.orders)
         try:
             return asyncio.run(_demonstrate(plan, board))
-        except (PyrulaError, WorkerGaveUp) as error:
+        except (PyrulaError, SupervisorGaveUp) as error:
             board.say(str(error))
             return 1
 
@@ -91,25 +92,28 @@ def _place(*, is_once: bool) -> Iterator[Path]:
 
 
 async def _demonstrate(plan: Plan, board: Board) -> int:
-    """Serve the orders. Ctrl-C drains the worker, at whatever point it comes; a second one ends it at once."""
-    worker = WorkerProcess(os.environ, plan.log, board.say)
+    """Serve the orders. Ctrl-C drains the workers, at whatever point it comes; a second one ends them at once."""
+    supervisor = SupervisorProcess(os.environ, plan.log, board.say)
     interrupted = asyncio.Event()
 
     def interrupt() -> None:
         board.say("at once, then" if interrupted.is_set() else "draining: runs that have begun may end, others wait")
         interrupted.set()
-        worker.request_stop()
+        supervisor.request_stop()
 
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, interrupt)
-    life = asyncio.create_task(worker.run())
-    work = asyncio.create_task(_orders(plan, board, worker))
+    shown = asyncio.create_task(_shown(board, supervisor))
+    life = asyncio.create_task(supervisor.run())
+    work = asyncio.create_task(_orders(plan, board, supervisor))
     await asyncio.wait((life, work), return_when=asyncio.FIRST_COMPLETED)
     if life.done():
         work.cancel()  # nobody would end its orders
     elif (plan.is_once or work.exception()) and not interrupted.is_set():
-        worker.request_stop()
+        supervisor.request_stop()
     await asyncio.wait((life, work))
+    shown.cancel()
+    await asyncio.wait([shown])
     code = life.result()
     if work.cancelled():
         return 130 if plan.is_once and code == 0 else code
@@ -117,17 +121,27 @@ async def _demonstrate(plan: Plan, board: Board) -> int:
     return code or (0 if is_good or not plan.is_once else 1)
 
 
-async def _orders(plan: Plan, board: Board, worker: WorkerProcess) -> bool:
+async def _shown(board: Board, supervisor: SupervisorProcess) -> None:
+    """Show orders and workers, until cancelled."""
+    async with asyncio.TaskGroup() as group:
+        group.create_task(supervisor.watch(board.workers_are))
+        with board.shown():
+            while True:
+                await asyncio.sleep(_REFRESH_S)
+                board.refresh()
+
+
+async def _orders(plan: Plan, board: Board, supervisor: SupervisorProcess) -> bool:
     """Submit the orders, show how they fare, and tell what became of them; whether all ended as they had to."""
     async with WorkflowClient(open_store()) as client:
-        board.say(f"{len(plan.orders)} orders; the worker's log is {plan.log}")
+        board.say(f"{len(plan.orders)} orders; the log is {plan.log}")
         ended = await _submitted_and_ended(client, plan.orders, board)
     faults = await asyncio.to_thread(_faults, ended)
     _tell(ended, faults, board)
     if plan.is_once:
         await asyncio.to_thread(_show_one, ended, board)
     else:
-        _invite(ended, board, worker)
+        _invite(ended, board, supervisor)
     return not faults
 
 
@@ -141,15 +155,10 @@ async def _submitted_and_ended(client: WorkflowClient, batch: Sequence[Order], b
         board.ended("failed" if outcome is None else outcome.status)
         return outcome
 
-    with board.shown():
-        handles = await asyncio.gather(
-            *(client.submit(process_order, each, idempotency_key=each.order_id) for each in batch)
-        )
-        waiting = asyncio.gather(*map(outcome_of, handles))
-        while not waiting.done():
-            await asyncio.wait([waiting], timeout=_REFRESH_S)
-            board.refresh()
-        outcomes = await waiting
+    handles = await asyncio.gather(
+        *(client.submit(process_order, each, idempotency_key=each.order_id) for each in batch)
+    )
+    outcomes = await asyncio.gather(*map(outcome_of, handles))
     return Ended(
         orders=batch,
         run_ids=[handle.run_id for handle in handles],
@@ -194,22 +203,24 @@ def _example(ended: Ended) -> str:
 
 
 def _show_one(ended: Ended, board: Board) -> None:
-    command = [_typed(), "runs", "show", _example(ended)]
-    board.say(f"\n$ {shlex.join(command)}")
-    shown = subprocess.run([str(_PYRULA), *command[1:]], capture_output=True, text=True, check=True)
+    args = ["runs", "show", _example(ended)]
+    board.say(f"\n$ {shlex.join([_typed('pyrula'), *args])}")
+    shown = subprocess.run([str(_SCRIPTS / "pyrula"), *args], capture_output=True, text=True, check=True)
     board.say(shown.stdout.rstrip())
 
 
-def _invite(ended: Ended, board: Board, worker: WorkerProcess) -> None:
-    command = _typed()
-    board.say(f"look at one:  {command} runs show {_example(ended)}")
-    board.say(f"all of them:  {command} runs list")
-    board.say(f"worker {worker.pid} goes on; kill -9 it if you like, end it with Ctrl-C")
+def _invite(ended: Ended, board: Board, supervisor: SupervisorProcess) -> None:
+    pyrula = _typed("pyrula")
+    board.say(f"look at one:     {pyrula} runs show {_example(ended)}")
+    board.say(f"all of them:     {pyrula} runs list")
+    board.say(f"at the workers:  {_typed('pyrula-supervisor')} status --name {NAME}")
+    board.say(f"supervisor {supervisor.pid} goes on; kill -9 a worker if you like, or all of it; end it with Ctrl-C")
 
 
-def _typed() -> str:
+def _typed(script: str) -> str:
     """The command as it can be typed here."""
-    return os.path.relpath(_PYRULA) if _PYRULA.is_relative_to(Path.cwd()) else str(_PYRULA)
+    path = _SCRIPTS / script
+    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The orders at work, as `make run` shows them: with a real worker, which is killed, drained and interrupted."""
+"""The orders at work, as `make run` shows them: with a real supervisor, which is killed, drained and interrupted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
@@ -24,15 +24,22 @@ def demo(folder: Path, *args: str) -> Iterator[subprocess.Popen[str]]:
     environ |= {"XDG_STATE_HOME": str(folder), "TMPDIR": str(folder)}
     command = [sys.executable, "-m", "examples.orders.demo", *args]
     with subprocess.Popen(command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, text=True) as process:
-        workers = []
+        left = []
         try:
             yield process
         finally:
             if process.poll() is None:
-                workers = psutil.Process(process.pid).children()
+                left = psutil.Process(process.pid).children(recursive=True)
                 process.kill()
-            for worker in workers:
-                worker.kill()
+            for each in left:
+                with suppress(psutil.NoSuchProcess):
+                    each.kill()
+
+
+def supervisor_of(process: subprocess.Popen[str]) -> psutil.Process:
+    """The supervisor of a demonstration; its other children are those that watch."""
+    (found,) = (each for each in psutil.Process(process.pid).children() if "status" not in each.cmdline())
+    return found
 
 
 def line_with(process: subprocess.Popen[str], words: str) -> str:
@@ -60,26 +67,38 @@ def test_once_ends_by_itself_and_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_killed_worker_is_started_again_and_every_order_ends(tmp_path: Path) -> None:
-    with demo(tmp_path, "--once", "--orders", "120") as process:
-        line_with(process, "120 orders ended")
-        (worker,) = psutil.Process(process.pid).children()
-        worker.kill()
-        assert str(worker.pid) in line_with(process, "was ended by SIGKILL")
+def test_a_killed_worker_is_replaced_and_every_order_ends(tmp_path: Path) -> None:
+    with demo(tmp_path, "--once", "--orders", "200") as process:
+        line_with(process, "200 orders ended")
+        workers = [each for each in supervisor_of(process).children() if "pyrula-worker" in each.cmdline()[0]]
+        workers[0].kill()
         told = rest_of(process)
     assert process.returncode == 0, told
-    assert "108 completed, 12 compensated (card declined, stock released), 0 failed" in told
+    assert "180 completed, 20 compensated (card declined, stock released), 0 failed" in told
 
 
-def test_the_worker_goes_on_until_ctrl_c(tmp_path: Path) -> None:
+def test_a_killed_supervisor_is_started_again_and_every_order_ends(tmp_path: Path) -> None:
+    with demo(tmp_path, "--once", "--orders", "200") as process:
+        line_with(process, "200 orders ended")
+        supervisor = supervisor_of(process)
+        supervisor.kill()
+        assert str(supervisor.pid) in line_with(process, "was ended by SIGKILL")
+        told = rest_of(process)
+    assert process.returncode == 0, told
+    assert "180 completed, 20 compensated (card declined, stock released), 0 failed" in told
+
+
+def test_the_workers_go_on_until_ctrl_c(tmp_path: Path) -> None:
     with demo(tmp_path, "--orders", "5") as process:
         line_with(process, "end it with Ctrl-C")
-        (worker,) = psutil.Process(process.pid).children()
+        supervisor = supervisor_of(process)
+        workers = supervisor.children()
+        assert len(workers) >= 4
         process.send_signal(signal.SIGINT)
         told = rest_of(process)
     assert process.returncode == 0, told
     assert "draining" in told
-    assert not worker.is_running()
+    assert not any(each.is_running() for each in (supervisor, *workers))
     assert (tmp_path / "pyrula" / "pyrula.db").exists()
 
 
@@ -91,14 +110,14 @@ def test_ctrl_c_before_the_end_drains_as_well(tmp_path: Path) -> None:
     assert process.returncode == 0, told
 
 
-def test_a_worker_that_cannot_start_is_told(tmp_path: Path) -> None:
+def test_a_supervisor_that_cannot_start_is_told(tmp_path: Path) -> None:
     environ = {**os.environ, "PYRULA_LOCK_TTL": "-1"}
     command = [sys.executable, "-m", "examples.orders.demo", "--once", "--orders", "1"]
     ended = subprocess.run(
         command, cwd=ROOT, env=environ | {"TMPDIR": str(tmp_path)}, capture_output=True, text=True, timeout=_LIMIT_S
     )
     assert ended.returncode == 1
-    assert "the worker ended with exit code 78" in ended.stdout
+    assert "the supervisor ended with exit code 78" in ended.stdout
     assert "lock_ttl" in ended.stdout
 
 
