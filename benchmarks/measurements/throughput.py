@@ -49,7 +49,7 @@ def measurement() -> Measurement:
             Case(system="Pyrula", run=lambda bench: _product(bench, Pyrula(), {"noop": 8_000, "five": 4_000})),
             Case(system="store alone", run=_store_alone),
             Case(system="SQLite alone", run=_sqlite_alone),
-            Case(system="DBOS", run=lambda bench: _product(bench, Dbos(), {"noop": 1_500, "five": 300})),
+            Case(system="DBOS", run=lambda bench: _product(bench, Dbos(), {"noop": 1_000, "five": 200})),
             Case(system="DBOS, tuned", run=_dbos_tuned),
         ),
     )
@@ -69,7 +69,7 @@ def _product(bench: Bench, system: System, sizes: Sizes) -> dict[str, float]:
 
 
 def _dbos_tuned(bench: Bench) -> dict[str, float]:
-    _, drained = fill_and_drain(bench, Dbos(tuned=True), "five", (bench.size(300, 50), 50, 2))
+    _, drained = fill_and_drain(bench, Dbos(tuned=True), "five", (bench.size(200, 50), 50, 2))
     return {"five_2": drained}
 
 
