@@ -12,6 +12,7 @@ direction, ignore what still comes, and wait a moment for the client to end its 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import resource
 import socket
 from collections.abc import Callable
@@ -35,7 +36,7 @@ class HealthPort:
 
     def __init__(self, limit: int = MAX_CONNECTIONS) -> None:
         # descriptors are for children first; the limit of the process leaves most of them to those
-        self._limit = max(1, min(limit, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4))
+        self.limit = max(1, min(limit, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4))
         self._open: dict[_Client, None] = {}  # who has been silent longest stands first
         self._listening: socket.socket | None = None
         self._server: asyncio.Server | None = None
@@ -72,7 +73,7 @@ class HealthPort:
     def came(self, client: _Client) -> None:
         """A client has connected: whoever has been silent longest goes if there are too many."""
         self._open[client] = None
-        if len(self._open) > self._limit:
+        if len(self._open) > self.limit:
             next(iter(self._open)).cut()
 
     def spoke(self, client: _Client) -> None:
@@ -108,7 +109,8 @@ class _Client(asyncio.Protocol):
         self._port.spoke(self)
         self._transport.write(answer)
         if self._connection.is_over:
-            self._transport.write_eof()
+            with contextlib.suppress(OSError):  # the client was faster
+                self._transport.write_eof()
         self._allow(_GOODBYE_S if self._connection.is_over else _IDLE_S)
 
     def pause_writing(self) -> None:

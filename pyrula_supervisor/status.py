@@ -206,7 +206,7 @@ def unready(state: State, now_ms: int) -> list[str]:
 
 
 def _too_few(state: State) -> Iterator[str]:
-    ready, wanted = state.ready_workers, min(state.policy.min_ready, max(state.procs, 1))
+    ready, wanted = state.ready_workers, state.policy.min_ready
     if ready < wanted:
         yield f"{ready} of {state.procs} workers are ready, at least {wanted} must be"
 

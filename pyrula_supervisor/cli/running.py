@@ -172,7 +172,10 @@ def _values(options: WorkerOptions) -> dict[str, Any]:
 
 def without_secrets(url: str) -> str:
     """A store's URL without user, password and parameters; the clerk tells it better once it speaks."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # whoever opens it says what is wrong with it
+        return ""
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import resource
 import signal
 import socket
 import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ SUPERVISOR = [sys.executable, "-P", "-m", "pyrula_supervisor"]
 STUCK_APP = '''
 """Workflows that do not let go."""
 import re
+import resource
 
 from pyrula.workflows import workflow
 
@@ -98,6 +101,17 @@ class SupervisedSite(Site):
             for process in left:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.send_signal(signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def many_descriptors() -> Iterator[None]:
+    """Room for a crowd of connections in this process."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(8192, before[1]), before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def free_port() -> int:

@@ -17,7 +17,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.cli.sites import PATIENCE_S
-from tests.supervisor.sites import SUPERVISOR, SupervisedSite, fetched
+from tests.supervisor.sites import SUPERVISOR, SupervisedSite, fetched, many_descriptors
 
 SERVE = ("--workflow", "app", "--health-port", "0")
 
@@ -301,7 +301,7 @@ def test_half_a_request_and_a_crowd_are_in_nobodys_way(site: SupervisedSite) -> 
     found = re.fullmatch(r"http://(.+):(\d+)", url)
     assert found is not None
     supervisor.said_ready(1)
-    with contextlib.ExitStack() as stack:
+    with many_descriptors(), contextlib.ExitStack() as stack:
         for number in range(1000):
             client = stack.enter_context(socket.create_connection((found[1], int(found[2]))))
             if number % 2:

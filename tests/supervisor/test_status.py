@@ -213,11 +213,6 @@ def test_fewer_workers_than_min_ready_are_not_ready() -> None:
     assert status.unready(state, NOW_MS) == ["1 of 2 workers are ready, at least 2 must be"]
 
 
-def test_scaled_below_min_ready_is_ready_with_all_that_are_wanted() -> None:
-    state = supervised([worker(0), clerk()], policy=Policy(procs=2, min_ready=2), procs=1, slots=(Slot(number=0),))
-    assert status.unready(state, NOW_MS) == []
-
-
 def test_no_clerk_is_degraded() -> None:
     assert "there is no clerk" in status.degraded(supervised([worker(0), worker(1)]), NOW_MS)[0]
 
