@@ -25,7 +25,7 @@ from pyrula_supervisor.actions import Notify
 from pyrula_supervisor.draft import Draft
 from pyrula_supervisor.events import ReloadAsked
 from pyrula_supervisor.model import Child, Reload
-from pyrula_supervisor.tables import ReloadEvent, ReloadPhase, reload_after
+from pyrula_supervisor.tables import Phase, ReloadEvent, ReloadPhase, reload_after
 
 # A template has nothing to finish.
 TEMPLATE_LEAVES_MS = 2_000
@@ -100,8 +100,14 @@ def _begin(draft: Draft, askers: tuple[int, ...]) -> None:
     new = starting.generation_of(draft.state.policy, number)
     reload = Reload(phase=ReloadPhase.importing, old=draft.state.generation, new=new, askers=askers)
     draft.set(generations=number, reload=reload, queued_reload=None)
-    draft.do(Notify(state="RELOADING=1"))
+    _notify(draft, "RELOADING=1")
     draft.say(f"reloading: generation {number}")
+
+
+def _notify(draft: Draft, state: str) -> None:
+    """Tell the service manager, unless it still waits for the start: it would take the end of a reload for that."""
+    if draft.state.phase is Phase.running:
+        draft.do(Notify(state=state))
 
 
 def _move(draft: Draft, reload: Reload, event: ReloadEvent, **facts: Any) -> Reload:
@@ -170,7 +176,7 @@ def _end(draft: Draft, reload: Reload, text: str, *, ok: bool) -> None:
         if unused and not child.leaving:
             draft.drain(child, "its generation is over", TEMPLATE_LEAVES_MS)
     # What RELOADING began, READY ends, whether or not it was of use.
-    draft.do(Notify(state="READY=1"))
+    _notify(draft, "READY=1")
     draft.say(text, logging.INFO if ok else logging.ERROR)
     for asker in reload.askers:
         draft.answer(asker, text, ok=ok)

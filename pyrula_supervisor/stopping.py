@@ -34,7 +34,7 @@ LAST_MS = 5_000
 # The kernel ends a killed process in milliseconds; the command line promises to leave within a second.
 HURRY_MS = 500
 # Said often, so that one lost datagram costs nothing.
-EXTEND_EVERY_MS = 2_000
+EXTEND_EVERY_MS = 1_000
 EXTEND_MS = 10_000
 
 

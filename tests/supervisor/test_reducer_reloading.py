@@ -371,3 +371,19 @@ def test_a_stopping_supervisor_refuses() -> None:
     on.stop()
     on.feed(ReloadAsked(now_ms=on.now_ms, asker=3))
     assert on.answers[0][:2] == (3, False)
+
+
+def test_a_reload_during_the_start_does_not_end_it_for_the_service_manager() -> None:
+    on = world(min_ready=2)
+    first, second = on.of()
+    on.be_born(first)
+    on.be_ready(first)
+    on.feed(ReloadAsked(now_ms=on.now_ms, asker=1))
+    new = on.of()[-1]
+    on.be_born(new)
+    on.refuse(new, reason="SyntaxError in app.py")
+    assert [ok for _, ok, _ in on.answers] == [False]
+    assert on.notices == []
+    on.be_born(second)
+    on.be_ready(second)
+    assert on.notices == ["READY=1"]

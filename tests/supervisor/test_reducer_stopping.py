@@ -120,7 +120,7 @@ def test_the_service_manager_is_asked_for_more_time_while_it_lasts() -> None:
     on = stopping()
     on.wait(10_000)
     asked = [action for action in on.done(Notify) if action.extend_ms]
-    assert 5 <= len(asked) <= 7
+    assert 9 <= len(asked) <= 11
     assert {action.extend_ms for action in asked} == {10_000}
 
 
