@@ -73,6 +73,7 @@ class ParentSetup:
     calling: Calling
     identity: Identity
     stream: PatientStream | None = None  # the log, if it has to be pushed on
+    longest_ms: int = _IDLE_TICK_MS  # between passes, also while nothing can fall due
 
 
 class Parent:
@@ -241,7 +242,7 @@ class Parent:
             self._perform(action)
 
     def _plan_tick(self, now_ms: int) -> None:
-        planned_ms = now_ms + (_IDLE_TICK_MS if self._is_quiet() else TICK_MS)
+        planned_ms = now_ms + min(_IDLE_TICK_MS if self._is_quiet() else TICK_MS, self._setup.longest_ms)
         if self._tick is not None and self._tick_ms <= planned_ms:
             return
         if self._tick is not None:

@@ -35,6 +35,7 @@ from pyrula_supervisor.facts import Identity
 from pyrula_supervisor.health import HealthPort
 from pyrula_supervisor.leftovers import sweep_of_the_dead
 from pyrula_supervisor.naming import socket_path, take_name
+from pyrula_supervisor.notify import ServiceSocket
 from pyrula_supervisor.options import SUPERVISOR_OPTIONS, Policy, SupervisorOptions
 from pyrula_supervisor.pages import Pages
 from pyrula_supervisor.parent import Parent, ParentSetup
@@ -122,23 +123,27 @@ async def _answering(plan: Plan, stream: logs.PatientStream) -> AsyncIterator[Pa
         if plan.options.health_port:
             url = port.bind(plan.options.health_host, plan.options.health_port)
             log.info("probes answer on %s", url)
-        parent = Parent(_setup(plan, stream, url))
+        service = ServiceSocket.from_env(os.environ, os.getpid())
+        stack.callback(service.close)
+        parent = Parent(_setup(plan, stream, url, service.longest_ms))
         await port.serve(Pages(parent, _PASS_LIMIT_MS))
         control = ControlSocket(parent)
         stack.callback(control.close)
         await control.open(socket_path(plan.directory, plan.options.name))
         title = _Title(parent, plan.options.name)
 
-        def passed(_now_ms: int) -> None:
+        def passed(now_ms: int) -> None:
             control.tell_progress()
             title.show()
+            service.passed(now_ms)
 
         parent.audience.answer = control.answer
+        parent.audience.notify = service.tell
         parent.audience.passed = passed
         yield parent
 
 
-def _setup(plan: Plan, stream: logs.PatientStream, health_url: str) -> ParentSetup:
+def _setup(plan: Plan, stream: logs.PatientStream, health_url: str, longest_ms: int) -> ParentSetup:
     settings, options = plan.settings, plan.options
     store_url = settings.store_url_or()
     calling = Calling(
@@ -161,7 +166,9 @@ def _setup(plan: Plan, stream: logs.PatientStream, health_url: str) -> ParentSet
         health_url=health_url,
         store_url=without_secrets(store_url),
     )
-    return ParentSetup(policy=Policy.of(options, plan.worker), calling=calling, identity=identity, stream=stream)
+    return ParentSetup(
+        policy=Policy.of(options, plan.worker), calling=calling, identity=identity, stream=stream, longest_ms=longest_ms
+    )
 
 
 def _values(options: WorkerOptions) -> dict[str, Any]:
