@@ -194,8 +194,8 @@ class _Child:
         return Ears(ready=self._ready, blocked=self._blocked, unblocked=self._unblocked)
 
     def _ready(self) -> None:
-        self._uplink.say(Ready(incarnation=self._start.incarnation, serves=self._serves))
         self._title("draining" if self._stop_asked else "serving")
+        self._uplink.say(Ready(incarnation=self._start.incarnation, serves=self._serves))
         self._report()
 
     def _report(self) -> None:

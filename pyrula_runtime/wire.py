@@ -237,9 +237,8 @@ def decode(packet: bytes) -> Message:
 
 
 def _message(kind: type[Any], tree: dict[str, Any]) -> Any:
-    return kind(
-        **{each.name: _READ[each.type](tree[each.name]) for each in dataclasses.fields(kind) if each.name in tree}
-    )
+    known = (each for each in dataclasses.fields(kind) if each.name in tree)
+    return kind(**{each.name: _READ[each.type](tree[each.name]) for each in known})
 
 
 def _a(kind: type[Value]) -> Callable[[Any], Value]:

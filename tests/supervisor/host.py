@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from pyrula_runtime.runtime_dir import runtime_dir
-from pyrula_supervisor import logs
+from pyrula_supervisor import logs, pace
 from pyrula_supervisor.actions import Answer, Notify
 from pyrula_supervisor.crew import Calling
 from pyrula_supervisor.events import DumpAsked, ReloadAsked, RestartAsked, ScaleAsked, StopAsked
 from pyrula_supervisor.facts import Identity
+from pyrula_supervisor.leftovers import sweep_of_the_dead
 from pyrula_supervisor.options import Policy
 from pyrula_supervisor.parent import Audience, Parent, ParentSetup
 
@@ -27,6 +28,9 @@ ASKER = 1
 
 def main(given: dict[str, Any]) -> int:
     stream = logs.configure("text", "info")
+    if steps_ms := given["policy"].pop("pace_ms", None):  # instead of the steps of a supervisor that has time
+        pace.STEPS_MS = tuple(steps_ms)
+    sweep_of_the_dead()
     calling = Calling(
         **{
             "name": "test",

@@ -81,8 +81,8 @@ class Household:
         self._coming: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._told: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
 
-    def start(self, **environ: str) -> None:
-        """Start the supervisor."""
+    def start(self, *fds: int, **environ: str) -> None:
+        """Start the supervisor, with these descriptors."""
         self.process = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("host.py")), self._given],
             cwd=self.folder,
@@ -92,6 +92,7 @@ class Household:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            pass_fds=fds,
         )
         self._readers = [
             threading.Thread(target=self._read_log, args=(self.process.stderr,), daemon=True),
@@ -214,11 +215,16 @@ class Household:
 
 @contextlib.contextmanager
 def household(
-    folder: Path, *, app: str = APP, calling: Mapping[str, Any] | None = None, **policy: Any
+    folder: Path,
+    *fds: int,
+    app: str = APP,
+    calling: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+    **policy: Any,
 ) -> Iterator[Household]:
     """A supervisor that is started; it ends with the test."""
     made = Household(folder, app, policy, calling or {})
-    made.start()
+    made.start(*fds, **environ or {})
     try:
         yield made
     finally:
