@@ -33,8 +33,19 @@ def exited(draft: Draft, event: Exited) -> None:
 
 
 def spawn_failed(draft: Draft, event: SpawnFailed) -> None:
-    """A process could not be made."""
-    if child := draft.state.children.get(event.incarnation):
+    """A process could not be made. If its template did not even take the order, that is not the slot's fault.
+
+    Such a template is dead, and its corpse not seen yet, or as good as dead; what is asked of it next would be lost too.
+    """
+    child = draft.state.children.get(event.incarnation)
+    if child is None:
+        return
+    template = draft.state.children.get(child.by_template)
+    if template is not None:
+        _lost_with_template(draft, child)
+        if not template.leaving:
+            draft.kill(template, "it did not take an order to fork")
+    else:
         gone(draft, child, f"could not be made: {event.reason}", was_asked=False)
 
 

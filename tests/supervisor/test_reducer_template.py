@@ -156,6 +156,19 @@ def test_forks_that_a_dying_template_leaves_undone_are_asked_of_the_next() -> No
     assert begun.state.slots[1].pace.failures == 0
 
 
+def test_a_template_that_does_not_take_the_order_is_replaced_at_no_cost_to_the_slot() -> None:
+    on = running(start_method="auto", procs=2)
+    (template,) = on.of(T)
+    on.die(on.of()[0])
+    failures = on.state.slots[0].pace.failures
+    on.fail_to_spawn(on.of(slot=0)[0], "its template does not listen")
+    assert (template.doomed, on.state.slots[0].pace.failures) == (True, failures)
+    on.die(template)
+    assert on.spawned == [(W, 0), (T, -1)]
+    on.settle()
+    assert on.state.ready_workers == 2
+
+
 @pytest.mark.parametrize("method", ["auto", "template"])
 def test_a_template_that_does_not_fork_is_replaced(method: str) -> None:
     on = running(start_method=method, procs=1, startup_timeout_ms=10_000)
