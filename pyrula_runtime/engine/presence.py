@@ -10,6 +10,7 @@ the watchdog still finds them.
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from asyncio import events
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from typing import Any, Protocol, TypeVar, TypeVarTuple
 from pyrula_runtime.blackbox import NO_SLOT, Place
 from pyrula_runtime.engine.body import AsyncBody
 from pyrula_runtime.engine.current import Current, current
+from pyrula_runtime.engine.forks import end_if_forked
 
 Returned = TypeVar("Returned")
 Arguments = TypeVarTuple("Arguments")
@@ -86,6 +88,7 @@ class ThreadSpan:
         self._presence = presence
         self._place = place
         self._slot = NO_SLOT
+        self._pid = os.getpid()
 
     def enter(self) -> None:
         """The code goes on."""
@@ -93,6 +96,7 @@ class ThreadSpan:
 
     def leave(self) -> None:
         """The code waits, or is over."""
+        end_if_forked(self._pid)
         self._presence.leave_thread(self._slot)
         self._slot = NO_SLOT
 
@@ -119,6 +123,7 @@ class DrivenBody:
         self._whose = whose
         self._driver = driver
         self._presence = presence
+        self._pid = os.getpid()
         self.is_parked = True
 
     def start(self) -> None:
@@ -139,6 +144,7 @@ class DrivenBody:
         try:
             act(*args)
         finally:
+            end_if_forked(self._pid)
             self._driver.driving = outer
             if outer is None:
                 self._presence.leave_lane()
@@ -180,7 +186,7 @@ class LaneLoop(asyncio.SelectorEventLoop):
 def _recording(kind: type[Any], presence: Presence) -> type[Any]:
     """A kind of handle that keeps the record. Closures, because this is on the path of every step of the loop."""
     run, whose_of = kind._run, current
-    enter, leave, clock_ns = presence.enter_lane, presence.leave_lane, time.monotonic_ns
+    enter, leave, clock_ns, pid = presence.enter_lane, presence.leave_lane, time.monotonic_ns, os.getpid()
 
     def recorded_run(self: Any) -> None:
         whose = self._context.get(whose_of)
@@ -191,6 +197,7 @@ def _recording(kind: type[Any], presence: Presence) -> type[Any]:
         try:
             run(self)
         finally:
+            end_if_forked(pid)
             leave()
 
     return type(kind.__name__, (kind,), {"__slots__": (), "_run": recorded_run})
