@@ -16,6 +16,14 @@ _MAX_MESSAGE = 10_000
 
 def record_of(error: BaseException) -> ErrorRecord:
     """What is stored of an exception: class name, message, and the user's own frames. Never raises."""
+    try:
+        return _told(error)
+    except BaseException as worse:  # noqa: BLE001 - class, notes, causes and groups are the user's, and may be anything
+        traceback_fault = f"its traceback cannot be shown: {type(worse).__name__}"
+    return ErrorRecord(type=type(error).__name__, message=message_of(error), traceback=traceback_fault)
+
+
+def _told(error: BaseException) -> ErrorRecord:
     failed = first_step_failure(error)
     origin = _user_traceback(error) if failed is None else failed.error.traceback
     # `raise OrderFailed(...) from failed` says that the step is why, so a requeue goes on from there as well
@@ -29,15 +37,15 @@ def record_of(error: BaseException) -> ErrorRecord:
 def message_of(error: BaseException) -> str:
     """What an exception says, as text that can be stored; the user's own `__str__` may fail."""
     try:
-        message = str(error)
-    except Exception as worse:  # noqa: BLE001 - it becomes the message
+        message = _storable(str(error))
+    except BaseException as worse:  # noqa: BLE001 - it becomes the message
         message = f"its message cannot be shown: {type(worse).__name__}"
-    return _storable(message[:_MAX_MESSAGE])
+    return message[:_MAX_MESSAGE]
 
 
 def _storable(text: str) -> str:
     """The text with what has no UTF-8 (halves of surrogate pairs, as in names of files) written as escapes."""
-    return text.encode(errors="backslashreplace").decode()
+    return str.encode(text, errors="backslashreplace").decode()
 
 
 def first_step_failure(error: BaseException | None) -> StepFailed | None:

@@ -99,7 +99,7 @@ class StepRun:
         self._arm(number)
         try:
             coroutine = context.run(self._call.call)
-        except Exception as error:  # noqa: BLE001 - the user's call is wrong: that is the step's outcome
+        except BaseException as error:  # noqa: BLE001 - the user's call is wrong: that is the step's outcome
             self._place.loop.call_soon(self._failed, error, number)
             return
         task = self._place.loop.create_task(coroutine, name=f"step {self._op.op_id}", context=context)
@@ -147,7 +147,7 @@ class StepRun:
             return
         try:
             json = self._call.to_json(value)
-        except Exception as error:  # noqa: BLE001 - a value that its annotation or JSON refuses is a failed attempt
+        except BaseException as error:  # noqa: BLE001 - a value that its annotation or JSON refuses is a failed attempt
             self._failed(error, number)
             return
         self._settle(Completed(op=self._op, at_ms=self._place.now_ms(), value=json))

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from pyrula_runtime.core.cursor import Asked, Cursor
@@ -45,7 +46,7 @@ from pyrula_runtime.core.limits import entry_fault
 from pyrula_runtime.core.status import RunEvent, RunStatus, after
 from pyrula_runtime.engine.body import Body
 from pyrula_runtime.engine.codec import dump_entry, dump_error, dump_json
-from pyrula_runtime.engine.failure import message_of, record_of
+from pyrula_runtime.engine.failure import record_of
 from pyrula_runtime.engine.journaling import Desk, Journaling
 from pyrula_runtime.engine.program import Program, StepCall
 from pyrula_runtime.stores.protocol import Claim, Committed, Ending
@@ -334,9 +335,9 @@ class Turn:
             raw = dump_json(self.program.to_json(value))
             if (fault := entry_fault("the run's result", len(raw))) is not None:
                 raise LimitExceeded(fault)
-        except (InputError, LimitExceeded) as error:
-            record = ErrorRecord(type=type(error).__name__, message=f"result: {message_of(error)}")
-            self._end(RunEvent.fail, error=record)
+        except BaseException as error:  # noqa: BLE001 - what makes JSON of it may be the user's code
+            told = record_of(error)
+            self._end(RunEvent.fail, error=replace(told, message=f"result: {told.message}"))
         else:
             self._end(RunEvent.complete, result=raw)
 

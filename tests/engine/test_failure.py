@@ -20,9 +20,31 @@ class Mute(Exception):
         raise RuntimeError("no words")
 
 
+class Exiting(Exception):
+    def __str__(self) -> str:
+        raise SystemExit(3)
+
+
+class Sealed(Exception):
+    @property
+    def __cause__(self) -> BaseException:  # type: ignore[override]
+        raise ZeroDivisionError
+
+
+def nested(depth: int) -> BaseException:
+    """A group in a group, and so on."""
+    error: Exception = ValueError("innermost")
+    for _ in range(depth):
+        error = ExceptionGroup("group", [error])
+    return error
+
+
 NOT_UTF8 = ValueError("no file \udcff.txt")
 BROKEN = [
     pytest.param(Mute(), "its message cannot be shown: RuntimeError", id="mute"),
+    pytest.param(Exiting(), "its message cannot be shown: SystemExit", id="exiting"),
+    pytest.param(Sealed("sealed"), "sealed", id="cause fails"),
+    pytest.param(nested(5_000), "group (1 sub-exception)", id="too deep"),
     pytest.param(NOT_UTF8, r"no file \udcff.txt", id="not UTF-8"),
 ]
 
@@ -58,3 +80,18 @@ async def test_a_run_that_raises_it_fails(tmp_path: Path, where: str, error: Exc
         assert at_work.failures.empty()
     assert record.status is RunStatus.failed
     assert message in load_error(record.error or b"").message
+
+
+async def test_a_result_that_fails_while_it_is_written_fails_its_run_alone(tmp_path: Path) -> None:
+    def unwritable(_value: object) -> Json:
+        raise SystemExit(3)
+
+    async def body(_operations: Operations, _input: Json) -> None:
+        return None
+
+    program = Program(name="flow", version=None, to_json=unwritable, start=body)
+    async with lane_at_work(tmp_path, [program]) as at_work:
+        record = await at_work.run("flow")
+        assert at_work.failures.empty()
+    assert record.status is RunStatus.failed
+    assert load_error(record.error or b"").message == "result: 3"
