@@ -28,10 +28,11 @@ def open_store(url: str, *, clock: Clock | None = None) -> Store:
 def _sqlite(url: str, rest: str, clock: Clock) -> Store:
     host, slash, tail = rest.partition("/")
     path, _, query = tail.partition("?")
-    if host or not slash or not path or path == ":memory:":
+    file = unquote(path)
+    if host or not slash or not Path(file).name or file == ":memory:" or "\0" in file:
         raise ConfigurationError([f"store URL {url!r} names no file on this host; write {_FORMS}"])
     if query:
         raise ConfigurationError([f"store URL {url!r} has parameters, but SQLite stores take none; drop '?{query}'"])
     from pyrula_runtime.stores.sqlite.store import SqliteStore
 
-    return SqliteStore(Path(unquote(path)), clock)
+    return SqliteStore(Path(file), clock)

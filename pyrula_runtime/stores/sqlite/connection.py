@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,8 +35,8 @@ def tune(db: apsw.Connection) -> None:
 
 
 def beside(path: Path, suffix: str) -> Path:
-    """A companion of the store's file."""
-    return path.with_name(path.name + suffix)
+    """A companion of the store's file, the same by whatever link the file was reached."""
+    return Path(os.path.realpath(path) + suffix)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,8 @@ Opened = Callable[..., Awaitable[SqliteStore]]
         ("sqlite://", "names no file"),
         ("sqlite:///", "names no file"),
         ("sqlite:///:memory:", "names no file"),
+        ("sqlite:////", "names no file"),
+        ("sqlite:////tmp/%00.db", "names no file"),
         ("sqlite://host/path.db", "names no file"),
         ("sqlite:////tmp/a.db?mode=ro", "drop '?mode=ro'"),
     ],
@@ -40,6 +42,14 @@ def test_an_address_that_cannot_be_served_is_one_clear_sentence(url: str, says: 
     assert says in str(refused.value)
     assert "secret" not in str(refused.value)
     assert len(refused.value.faults) == 1
+
+
+async def test_a_link_to_the_file_leads_to_the_same_lock(tmp_path: Path, opened: Opened) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link.db").symlink_to("real/runs.db")
+    await opened(at=tmp_path / "link.db")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.db", "real"]
+    assert (tmp_path / "real" / "runs.db.lock").exists()
 
 
 async def test_absolute_relative_and_escaped_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
