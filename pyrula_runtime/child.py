@@ -64,10 +64,10 @@ _STORE_AWAY_S = 1.0
 
 def main(fd: int) -> NoReturn:
     """Be the worker of the supervisor at the other end of this descriptor."""
-    uplink = Uplink.from_fd(fd)
     try:
+        uplink = Uplink.from_fd(fd)
         start = uplink.read_start()
-    except (EOFError, TimeoutError, WireError) as error:
+    except (EOFError, OSError, WireError) as error:
         sys.exit(f"pyrula worker: this command is for supervisors, and none has told what to do: {error}")
     hygiene.clean_spawned(start, os.environ)
     _live(start, uplink)
@@ -78,7 +78,7 @@ def run_forked(sock: socket.socket) -> NoReturn:
     uplink = Uplink(sock)
     try:
         start = uplink.read_start()
-    except (EOFError, TimeoutError, WireError):
+    except (EOFError, OSError, WireError):
         quit_at_once(FAILED)
     hygiene.clean_forked(start, os.environ, sock.fileno())
     _live(start, uplink)

@@ -91,6 +91,7 @@ class _Member:
     spawn: Spawn
     link: Link
     told: bool = False  # whether the reducer has heard that it exists
+    refused: str = ""  # why it will never exist: its template says so on its line
 
 
 class Shell(Protocol):
@@ -216,6 +217,8 @@ class Crew:
                 yield from self._adopt(name, message.pid)
             elif isinstance(message, Forked):
                 yield from self._named_by_template(member, message)
+            elif isinstance(message, CannotStart) and not member.told:
+                member.refused = message.reason
             yield Said(now_ms=self._shell.now_ms(), incarnation=name, message=message)
 
     def _named_by_template(self, template: _Member, message: Forked) -> Iterator[Event]:
@@ -243,12 +246,13 @@ class Crew:
         self._shell.put(Spawned(now_ms=self._shell.now_ms(), incarnation=member.spawn.incarnation, pid=pid))
 
     def _hung_up(self, member: _Member) -> Iterator[Event]:
-        """A living process that hung up has its reasons; a fork whose template is dead will never come."""
+        """A living process that hung up has its reasons; a fork that was refused, or whose template died, is none."""
         spawn = member.spawn
-        if not member.told and not self._processes.knows(spawn.by_template):
+        if not member.told and (member.refused or not self._processes.knows(spawn.by_template)):
             self._processes.give_up_fork(spawn.incarnation)
             self._forget(spawn.incarnation)
-            yield SpawnFailed(now_ms=self._shell.now_ms(), incarnation=spawn.incarnation, reason="its template died")
+            reason = member.refused or "its template died"
+            yield SpawnFailed(now_ms=self._shell.now_ms(), incarnation=spawn.incarnation, reason=reason)
 
     def _ended(self, death: Death) -> Iterator[Event]:
         name = death.incarnation
