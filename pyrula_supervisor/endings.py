@@ -35,7 +35,7 @@ def exited(draft: Draft, event: Exited) -> None:
 def spawn_failed(draft: Draft, event: SpawnFailed) -> None:
     """A process could not be made. If its template did not even take the order, that is not the slot's fault.
 
-    Such a template is dead, and its corpse not seen yet, or as good as dead; what is asked of it next would be lost too.
+    Such a template is dead, its corpse not seen yet, or as good as dead; what it is asked next would be lost, too.
     """
     child = draft.state.children.get(event.incarnation)
     if child is None:
