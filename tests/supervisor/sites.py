@@ -12,7 +12,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +56,13 @@ class SupervisedSite(Site):
         (folder / "stuck_app.py").write_text(STUCK_APP)
         self._supervisors: list[Supervisor] = []
 
-    def supervise(self, *args: str, target: str = "app", health: bool = False) -> Supervisor:
+    def supervise(
+        self, *args: str, target: str = "app", health: bool = False, program: Sequence[str] = SUPERVISOR
+    ) -> Supervisor:
         """Start a supervisor; without a port unless one is wanted: then any that is free."""
         port = str(free_port()) if health else "0"
         process = subprocess.Popen(
-            [*SUPERVISOR, "--workflow", target, "--health-port", port, *args],
+            [*program, "--workflow", target, "--health-port", port, *args],
             cwd=self.folder,
             env=self.environ,
             stdin=subprocess.DEVNULL,
