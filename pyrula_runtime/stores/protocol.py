@@ -372,5 +372,5 @@ class Store(Protocol):
         """Call `on_wake` on this thread's running loop whenever something of `kinds` may have happened, from now on.
 
         Subscribe first, then look: what happens after `listen` returned is never missed, at worst late by the
-        fallback's period (1 s).
+        fallback's period (1 s; 3 s once nothing has happened for ten).
         """

@@ -2,8 +2,9 @@
 
 Every listener binds a socket `<db>.d/<name>.<kinds>`; a writer, after its commit, sends the kinds that fit to each. It
 is only a hint, and sending never waits: a full socket has its hint already, a dead one is removed. A listener
-looks at SQLite's `data_version` as well, every second, so a lost hint costs a second at most; where sockets do not work
-(the test is a hint to oneself) it looks every 50 ms.
+looks at SQLite's `data_version` as well, every second, so a lost hint costs a second at most; once it has heard nothing
+for ten, every third second, so that an idle host sends few calls (hints are lost by deaths in the middle of work).
+Where sockets do not work (the test is a hint to oneself) it looks every 50 ms.
 
 Subscribe first, then look: a listener is bound when `listen` returns, and its first look at `data_version` counts as a
 change, so nothing that happens in between is missed.
@@ -24,6 +25,8 @@ from pyrula_runtime.core.errors import StoreUnavailable, UsageError
 from pyrula_runtime.stores.protocol import Wake
 
 FALLBACK_S = 1.0
+QUIET_S = 10.0  # after so long without a hint
+QUIETER = 3  # the looks are so many times rarer
 POLLING_S = 0.05
 _LETTERS = {Wake.ready: "r", Wake.attention: "a", Wake.ended: "e"}
 _KINDS = {letter: kind for kind, letter in _LETTERS.items()}
@@ -128,10 +131,12 @@ class Listener:
             self._bell, self._name = folder.bind(kinds)
             self._loop.add_reader(self._bell, self._rung)
         self.every_s = FALLBACK_S if self._bell is not None else POLLING_S
+        self._heard_s = self._loop.time()
         self._looking = self._loop.create_task(self._look(), name="pyrula-store-look")
 
     def _rung(self) -> None:
         assert self._bell is not None
+        self._heard_s = self._loop.time()
         letters: set[str] = set()
         with suppress(BlockingIOError):
             while True:
@@ -142,10 +147,16 @@ class Listener:
         for kind in kinds:
             self._on_wake(kind)
 
+    @property
+    def pause_s(self) -> float:
+        """How long until the next look."""
+        is_quiet = self._bell is not None and self._loop.time() - self._heard_s >= QUIET_S
+        return self.every_s * QUIETER if is_quiet else self.every_s
+
     async def _look(self) -> None:
         seen = -1
         while True:
-            await asyncio.sleep(self.every_s)
+            await asyncio.sleep(self.pause_s)
             try:
                 found = await self._version()
             except StoreUnavailable:

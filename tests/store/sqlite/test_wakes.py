@@ -61,6 +61,17 @@ async def test_without_sockets_listeners_look_often(opened: Opened) -> None:
     await wait_for_wake(listener, await opened())
 
 
+async def test_a_listener_looks_less_often_while_nothing_happens(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await opened()
+    listening = store.listen(lambda wake: None)
+    assert listening.pause_s == wakes.FALLBACK_S
+    monkeypatch.setattr(wakes, "QUIET_S", 0)
+    assert listening.pause_s == 3 * wakes.FALLBACK_S
+    listening.close()
+
+
 async def test_a_lost_hint_is_made_up_for(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Folder, "ring", lambda self, wakes: None)
     monkeypatch.setattr(wakes, "FALLBACK_S", 0.02)
