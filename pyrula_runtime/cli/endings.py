@@ -1,23 +1,28 @@
 """How a command ends: which sentence, which exit code, and the way out of the process.
 
 0 done, 1 the world or a run failed, 2 asked for what cannot be, 3 no supervisor answers, 78 configuration or app are
-wrong (systemd and others do not start such a process again), 130 and 143 by a second signal. A person's mistake costs them one sentence, never a
-traceback; the only tracebacks are that of an app that cannot be imported (see `worker`) and that of a bug of ours.
+wrong (systemd and others do not start such a process again), 130 and 143 by a second signal. A person's mistake costs
+them one sentence, never a traceback; the only tracebacks are that of an app that cannot be imported (see `worker`) and
+that of a bug of ours.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
 import click
 
 from pyrula_runtime.core.errors import ConfigurationError, LimitExceeded, NoSupervisor, PyrulaError, UsageError
+from pyrula_runtime.streams import fill_gaps
 
 FAILED, USAGE, NOBODY, CONFIGURATION, INTERRUPTED, TERMINATED = 1, 2, 3, 78, 130, 143
 
 _PYRULA = "pyrula"
+# what a file or device that takes no more says; the store's own files speak through errors of ours
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def _pyrula() -> click.Command:
@@ -32,6 +37,7 @@ def ended(args: Sequence[str], program: str = _PYRULA, find: Callable[[], click.
     def say(sentence: str) -> None:
         click.echo(f"{program}: {sentence}", err=True)
 
+    fill_gaps()
     try:
         code = find().main(list(args), prog_name=program, standalone_mode=False)
     except (click.exceptions.Abort, KeyboardInterrupt):
@@ -45,7 +51,10 @@ def ended(args: Sequence[str], program: str = _PYRULA, find: Callable[[], click.
         return _code(error)
     except SystemExit as error:  # a reader of our output that went away
         return error.code if isinstance(error.code, int) else FAILED
-    except Exception:  # noqa: BLE001 - a bug: told in full, and the process ends all the same
+    except Exception as error:  # noqa: BLE001 - a bug: told in full, and the process ends all the same
+        if isinstance(error, OSError) and error.errno in _FULL:
+            say(f"the output could not be written: {error.strerror}")
+            return FAILED
         sys.excepthook(*sys.exc_info())
         say("this is a bug of Pyrula; please report it with the lines above")
         return FAILED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -19,6 +20,9 @@ from pyrula_runtime.options import IDEMPOTENCY_TTL, WorkerOptions
 if TYPE_CHECKING:
     from pyrula_runtime.client.workflow_client import WorkflowClient
     from pyrula_runtime.stores.protocol import Store
+
+# digits and sign of the longest whole number that has 64 bits
+_LONGEST_WHOLE = 20
 
 
 @click.command(epilog=example("""pyrula submit process_order '{"order_id": "A-17"}' --wait"""))
@@ -102,11 +106,23 @@ def _text_of(argument: str) -> str:
 
 
 def _parsed(text: str) -> Any:
+    import json
+
     import orjson
 
     try:
-        return orjson.loads(text)
+        tree = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise UsageError(
             f'the input is not JSON: {error}; quote it for the shell, as in \'{{"order_id": "A-17"}}\''
         ) from error
+    # orjson makes floats of longer numbers, and so another input of it; what is too deep is refused when it is stored
+    with contextlib.suppress(RecursionError):
+        json.loads(text, parse_int=_whole)
+    return tree
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _LONGEST_WHOLE or not -(2**63) <= int(digits) < 2**64:
+        raise UsageError(f"the input has the number {digits[:30]}, and whole numbers have 64 bits; write it as text")
+    return int(digits)

@@ -26,9 +26,9 @@ def run_id(now_ms: int, entropy: bytes) -> str:
     return "".join(_ALPHABET[(number >> shift) & 31] for shift in range(125, -1, -5))
 
 
-def checked_run_id(value: str) -> str:
+def checked_run_id(value: object) -> str:
     """The id a caller chose, if it can be one; UsageError otherwise."""
-    if not _RUN_ID.fullmatch(value):
+    if not isinstance(value, str) or not _RUN_ID.fullmatch(value):
         raise UsageError(
             f"run id {value!r} must be 1 to 128 letters, digits, '.', '_', ':' or '-' and begin with a letter or digit"
         )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import socket
 import sqlite3
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.cli.sites import Site
+from tests.cli.sites import PATIENCE_S, PYRULA, Site
 
 SERVE = ("worker", "--workflow", "app:order")
 
@@ -182,6 +183,8 @@ def test_a_port_in_use_is_one_sentence(site: Site) -> None:
         (("runs", "cancel", "nope"), "no run 'nope' in this store"),
         (("submit",), "Missing argument 'NAME'"),
         (("submit", "order", "{x: 1}"), "the input is not JSON"),
+        (("submit", "order", '{"x": 18446744073709551616}'), "whole numbers have 64 bits"),
+        (("submit", "order", "[" * 1_000 + "]" * 1_000), "depth exceeded"),
         (("submit", "order", "@missing.json"), "cannot read the input from missing.json"),
         (("submit", "order", "--timeout", "3"), "give --wait with it"),
         (("submit", "order", "--run-id", "no good"), "run id 'no good' must be"),
@@ -226,3 +229,31 @@ def test_what_does_not_fit_fails_the_run_with_a_sentence(site: Site, workflow: s
     assert "Traceback" not in done.stderr
     assert words in done.stderr.splitlines()[-1]
     assert worker.stop() == 0
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("args", [("runs", "list"), ("submit", "order", "{}"), ("runs", "list", "--json")])
+def test_closed_streams_are_no_fault(site: Site, closed: str, args: tuple[str, ...]) -> None:
+    command = f'exec "$@" {closed}'
+    done = subprocess.run(
+        ["sh", "-c", command, "sh", *PYRULA, *args], cwd=site.folder, env=site.environ, timeout=PATIENCE_S, check=False
+    )
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("args", [("runs", "list"), ("runs", "list", "--json"), ("--help",)])
+def test_an_output_that_is_full_is_one_sentence(site: Site, args: tuple[str, ...]) -> None:
+    site.answer("submit", "order")
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*PYRULA, *args],
+            cwd=site.folder,
+            env=site.environ,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "pyrula: the output could not be written: No space left on device\n"

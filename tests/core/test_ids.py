@@ -58,9 +58,9 @@ def test_ids_that_a_caller_may_choose(value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["", "x" * 129, "-a", ".a", "_a", ":a", "a b", "a\n", "a/b", "a#1", "ä", "a\0", "٣", "{a}"]
+    "value", ["", "x" * 129, "-a", ".a", "_a", ":a", "a b", "a\n", "a/b", "a#1", "ä", "a\0", "٣", "{a}", None, 7]
 )
-def test_ids_that_are_refused_with_the_rule(value: str) -> None:
+def test_ids_that_are_refused_with_the_rule(value: object) -> None:
     with pytest.raises(UsageError) as refusal:
         checked_run_id(value)
     assert str(refusal.value) == (

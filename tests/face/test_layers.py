@@ -23,11 +23,12 @@ LINES = """
     pyrula_runtime.engine pyrula_runtime.duties pyrula_runtime.client
     pyrula_runtime.stores
     pyrula_runtime.settings pyrula_runtime.options pyrula_runtime.uplink pyrula_runtime.hygiene pyrula_runtime.probe
+    pyrula_runtime.packets
     pyrula_runtime.wire
     pyrula_runtime.forms
     pyrula_runtime.stacks
     pyrula_runtime.blackbox pyrula_runtime.runtime_dir pyrula_runtime.listening
-    pyrula_runtime.kernel pyrula_runtime.log_lines pyrula_runtime.leaving
+    pyrula_runtime.kernel pyrula_runtime.log_lines pyrula_runtime.leaving pyrula_runtime.streams
     pyrula_runtime.core
 """
 DEPTH = {part: depth for depth, line in enumerate(LINES.split("\n")) for part in line.split()}
