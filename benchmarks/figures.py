@@ -12,11 +12,11 @@ from benchmarks.bench import Bench
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """One line of a table. `more_is_better` says which way a ratio should go."""
+    """One line of a table; without a unit it is told in words. `more_is_better` says which way a ratio should go."""
 
     key: str
     title: str
-    unit: str
+    unit: str = ""
     more_is_better: bool = False
 
 
@@ -24,11 +24,12 @@ class Metric:
 class Case:
     """One system in one measurement: called once a repeat, it yields figures by the metric's key.
 
-    A figure that never came (a run that was not resumed within the patience) is infinite.
+    A figure that never came (a run that was not resumed within the patience) is infinite. What no figure can tell is
+    told in words.
     """
 
     system: str
-    run: Callable[[Bench], Mapping[str, float | Sequence[float]]]
+    run: Callable[[Bench], Mapping[str, float | str | Sequence[float]]]
     at_most: int = 1_000  # repeats, for what takes minutes to say nothing new
 
 
@@ -45,13 +46,22 @@ class Measurement:
 
 @dataclass(slots=True)
 class Series:
-    """All the figures of one metric of one system; several may come from one repeat."""
+    """All the figures of one metric of one system; several may come from one repeat. Or words, then the last ones."""
 
     values: list[float] = field(default_factory=list)
+    words: str = ""
 
-    def add(self, found: float | Sequence[float]) -> None:
+    def add(self, found: float | str | Sequence[float]) -> None:
         """Take what one repeat yielded."""
+        if isinstance(found, str):
+            self.words = found
+            return
         self.values += [found] if isinstance(found, int | float) else found
+
+    @property
+    def is_ratable(self) -> bool:
+        """Whether another figure can be divided by this one, and this one by it."""
+        return bool(self.values) and self.median != 0 and not math.isinf(self.median)
 
     @property
     def median(self) -> float:

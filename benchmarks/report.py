@@ -16,8 +16,13 @@ def table(measurement: Measurement, found: Found, machine: Mapping[str, object],
     """A table in Markdown: medians with least and greatest, then the first system's ratio to each other one."""
     systems = list(dict.fromkeys(case.system for case in measurement.cases))
     first, others = systems[0], systems[1:]
+    others = [other for other in others if any(_ratio(each, first, other) != _NONE for each in found.values())]
     head = ["", *systems, *(f"{first} ÷ {other}" for other in others)]
-    rows = [_row(metric, found[metric.key], systems) for metric in measurement.metrics]
+    rows = [
+        [_title(metric), *(_cell(found[metric.key].get(system)) for system in systems)]
+        + [_ratio(found[metric.key], first, other) for other in others]
+        for metric in measurement.metrics
+    ]
     lines = [
         f"## {measurement.title}",
         "",
@@ -27,25 +32,25 @@ def table(measurement: Measurement, found: Found, machine: Mapping[str, object],
     return "\n".join([*lines, "", *_aligned([head, *rows])])
 
 
-def _row(metric: Metric, found: Mapping[str, Series], systems: list[str]) -> list[str]:
-    first = found.get(systems[0])
+def _title(metric: Metric) -> str:
     direction = " (more is better)" if metric.more_is_better else ""
-    ratios = [_ratio(first, found.get(other)) for other in systems[1:]]
-    return [f"{metric.title}, {metric.unit}{direction}", *(_cell(found.get(system)) for system in systems), *ratios]
+    return f"{metric.title}{f', {metric.unit}' if metric.unit else ''}{direction}"
 
 
 def _cell(series: Series | None) -> str:
     if series is None:
         return _NONE
+    if series.words:
+        return series.words
     if len(series.values) == 1:
         return _number(series.median)
     return f"{_number(series.median)} ({_number(series.least)}–{_number(series.greatest)})"
 
 
-def _ratio(first: Series | None, other: Series | None) -> str:
-    if first is None or other is None or not other.median or math.isinf(other.median):
+def _ratio(found: Mapping[str, Series], first: str, other: str) -> str:
+    if first not in found or other not in found or not found[other].is_ratable or not found[first].values:
         return _NONE
-    return f"{first.median / other.median:.2f}"
+    return f"{found[first].median / found[other].median:.2f}"
 
 
 def _number(value: float) -> str:
@@ -86,6 +91,8 @@ def keep(path: Path, measurement: Measurement, found: Found, machine: Mapping[st
 
 
 def _kept(series: Series) -> dict[str, object]:
+    if series.words:
+        return {"words": series.words}
     spread = (series.median, series.least, series.greatest)
     median, least, greatest = (None if math.isinf(value) else float(f"{value:.4g}") for value in spread)
     return {"median": median, "least": least, "greatest": greatest, "count": len(series.values)}

@@ -79,10 +79,13 @@ def _performance() -> str:
 
 
 def _measurement(measurement: Measurement, told: dict[str, Any]) -> str:
-    systems = [case.system for case in measurement.cases]
+    systems = list(dict.fromkeys(case.system for case in measurement.cases))
     figures = [told["figures"][metric.key] for metric in measurement.metrics if metric.key in told["figures"]]
     rows = [
-        [f"{figure['title']}, {figure['unit']}", *(_cell(figure["systems"].get(system)) for system in systems)]
+        [
+            ", ".join(filter(None, (figure["title"], figure["unit"]))),
+            *(_cell(figure["systems"].get(system)) for system in systems),
+        ]
         for figure in figures
     ]
     machine = "{cores} cores, {system}, CPython {python}, SQLite {sqlite}, fsync {fsync_p50_ms} ms, load {load_average}"
@@ -93,6 +96,8 @@ def _measurement(measurement: Measurement, told: dict[str, Any]) -> str:
 def _cell(series: dict[str, Any] | None) -> str:
     if series is None:
         return "–"
+    if "words" in series:
+        return str(series["words"])
     median, least, greatest = (_figure(series[key]) for key in ("median", "least", "greatest"))
     return median if series["count"] == 1 else f"{median} ({least}–{greatest})"
 
