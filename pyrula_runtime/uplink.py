@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pyrula_runtime import packets
 from pyrula_runtime.wire import MAX_PACKET, Message, Start, WireError, decode, encode
 
 # how long a new process waits for its first packet, which was sent before the process was made (seconds)
 _START_S = 10.0
-_MAX_FDS = 4
-_NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +62,7 @@ class Uplink:
     def say(self, message: Message) -> bool:
         """Send a message at once; False if it did not fit, there was no room, or nobody is there. Thread-safe."""
         try:
-            self._sock.send(encode(message), _NO_SIGNAL)
+            packets.send(self._sock, encode(message))
         except (OSError, WireError):
             self.lost += 1
             return False
@@ -74,24 +72,17 @@ class Uplink:
         """The next message, if one has come. Raises EOFError at the end of the line."""
         while True:
             try:
-                packet, fds, flags, _ = socket.recv_fds(self._sock, MAX_PACKET, _MAX_FDS)
-            except BlockingIOError:
-                return None
+                packet = packets.receive(self._sock)
             except OSError as error:
                 raise EOFError("the supervisor is gone") from error
-            if not packet:
+            if packet is None:
+                return None
+            if not packet.data:
                 raise EOFError("the supervisor is gone")
             try:
-                if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+                if not packet.is_whole:
                     raise WireError("a packet was cut off")
-                return Heard(message=decode(packet), fds=_owned(fds))
+                return Heard(message=decode(packet.data), fds=packet.fds)
             except WireError:
                 self.unheard += 1
-                for fd in fds:
-                    os.close(fd)
-
-
-def _owned(fds: Sequence[int]) -> tuple[int, ...]:
-    for fd in fds:
-        os.set_inheritable(fd, False)
-    return tuple(fds)
+                packets.drop(packet)

@@ -9,16 +9,16 @@ or no message is counted and forgotten.
 from __future__ import annotations
 
 import contextlib
-import os
 import select
 import socket
 from collections.abc import Iterator, Sequence
 
-from pyrula_runtime.wire import MAX_PACKET, Message, WireError, decode, encode
+from pyrula_runtime import packets
+from pyrula_runtime.packets import Packet
+from pyrula_runtime.wire import Message, WireError, decode, encode
 
 # packets read from one process before the others have their turn
 _AT_ONCE = 32
-_NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
 
 
 class Link:
@@ -47,11 +47,7 @@ class Link:
     def send(self, message: Message, fds: Sequence[int] = ()) -> bool:
         """Send a message at once; False if it does not fit, there is no room, or nobody is there."""
         try:
-            packet = encode(message)
-            if fds:
-                socket.send_fds(self._sock, [packet], fds, _NO_SIGNAL)
-            else:
-                self._sock.send(packet, _NO_SIGNAL)
+            packets.send(self._sock, encode(message), fds)
         except (OSError, WireError):
             self.lost += 1
             return False
@@ -61,25 +57,24 @@ class Link:
         """What has come, up to a limit; whatever is not taken comes the next time."""
         for _ in range(limit):
             try:
-                packet, fds, flags, _ = socket.recv_fds(self._sock, MAX_PACKET, 1)
-            except BlockingIOError:
-                return
+                packet = packets.receive(self._sock)
             except OSError:
                 self.is_over = True
                 return
-            for fd in fds:  # nobody sends us any, and they would be ours to close
-                os.close(fd)
-            if not packet and self._has_hung_up():
+            if packet is None:
+                return
+            packets.drop(packet)  # nobody sends us any descriptors, and they would be ours to close
+            if not packet.data and self._has_hung_up():
                 self.is_over = True
                 return
             with contextlib.suppress(WireError):
-                yield self._message(packet, flags)
+                yield self._message(packet)
 
-    def _message(self, packet: bytes, flags: int) -> Message:
+    def _message(self, packet: Packet) -> Message:
         try:
-            if flags & socket.MSG_TRUNC:
+            if not packet.is_whole:
                 raise WireError("a packet was cut off")
-            return decode(packet)
+            return decode(packet.data)
         except WireError:
             self.unheard += 1
             raise

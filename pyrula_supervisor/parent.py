@@ -231,15 +231,21 @@ class Parent:
             self.put(event)
 
     def _take(self, event: Event) -> None:
+        if not self._is_to_be_heard(event):
+            return
         before = self._state
         self._observations.happened(event, before)
-        if isinstance(event, Said) and isinstance(event.message, Stack):
-            self._stacks.came(event.incarnation)
-        elif isinstance(event, Exited):
-            self._stacks.forget(event.incarnation)
         self._state, actions = step(before, event, os.urandom(16))
         for action in actions:
             self._perform(action)
+
+    def _is_to_be_heard(self, event: Event) -> bool:
+        """Not so the stack of a process that was made to write it down: what it says itself comes too late."""
+        if isinstance(event, Exited):
+            self._stacks.forget(event.incarnation)
+        if isinstance(event, Said) and isinstance(event.message, Stack):
+            return self._stacks.is_answer(event.incarnation, event.message.text)
+        return True
 
     def _plan_tick(self, now_ms: int) -> None:
         planned_ms = now_ms + min(_IDLE_TICK_MS if self._is_quiet() else TICK_MS, self._setup.longest_ms)

@@ -30,28 +30,38 @@ class StackAsking:
         self._directory = directory
         self._pid_of = pid_of
         self._post = post
-        self._waiting: dict[str, asyncio.TimerHandle] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        # Of those that got the signal, what they say themselves: too late, since the signal may have woken them.
+        self._late: dict[str, str] = {}
 
     def ask(self, incarnation: str) -> None:
         """It was asked just now."""
-        self.came(incarnation)
-        self._later(_PATIENCE_S, incarnation, self._use_signal)
+        if incarnation not in self._timers:
+            self._later(_PATIENCE_S, incarnation, self._use_signal)
 
-    def came(self, incarnation: str) -> None:
-        """Its stack is here."""
-        if (timer := self._waiting.pop(incarnation, None)) is not None:
-            timer.cancel()
+    def is_answer(self, incarnation: str, text: str) -> bool:
+        """It says its stack: whether that is the answer. If not, another one follows."""
+        if incarnation in self._late:
+            self._late[incarnation] = text
+            return False
+        self._drop_timer(incarnation)
+        return True
 
     def forget(self, incarnation: str) -> None:
         """It is dead."""
-        self.came(incarnation)
+        self._drop_timer(incarnation)
+        self._late.pop(incarnation, None)
         stacks.forget(stacks.stack_path(self._directory, incarnation))
 
     def _later(self, after_s: float, incarnation: str, act: Callable[[str], None]) -> None:
-        self._waiting[incarnation] = asyncio.get_running_loop().call_later(after_s, act, incarnation)
+        self._timers[incarnation] = asyncio.get_running_loop().call_later(after_s, act, incarnation)
+
+    def _drop_timer(self, incarnation: str) -> None:
+        if (timer := self._timers.pop(incarnation, None)) is not None:
+            timer.cancel()
 
     def _use_signal(self, incarnation: str) -> None:
-        del self._waiting[incarnation]
+        del self._timers[incarnation]
         pid = self._pid_of(incarnation)
         if not pid:
             return
@@ -60,11 +70,16 @@ class StackAsking:
         path = stacks.stack_path(self._directory, incarnation)
         begin = stacks.ask(path, pid, thread_id)
         if begin is not None:
+            self._late[incarnation] = ""
             self._look(incarnation, path, begin, "", _LOOKS)
 
     def _look(self, incarnation: str, path: Path, begin: int, before: str, looks: int) -> None:
         text = stacks.written(path, begin)
-        if text and text == before:
-            self._post(Said(now_ms=0, incarnation=incarnation, message=Stack(incarnation=incarnation, text=cut(text))))
-        elif looks:
+        if looks and not (text and text == before):
             self._later(_LOOK_S, incarnation, lambda _: self._look(incarnation, path, begin, text, looks - 1))
+            return
+        self._timers.pop(incarnation, None)
+        if answer := text or self._late[incarnation]:
+            message = Stack(incarnation=incarnation, text=cut(answer))
+            self._post(Said(now_ms=0, incarnation=incarnation, message=message))
+        del self._late[incarnation]

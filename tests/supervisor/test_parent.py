@@ -197,3 +197,67 @@ def reloaded(house: Household) -> dict[str, dict[str, object]] | None:
     told_of = document["supervisor"]
     done = told_of["state"] == "running" and isinstance(told_of["generation"], int) and told_of["generation"] > 1
     return document if done and json.dumps(document) else None
+
+
+# What user code could do with the line of its worker, if it looked for it.
+ON_ITS_LINE = """
+import socket
+def line():
+    for fd in map(int, os.listdir('/proc/self/fd')):
+        try:
+            found = socket.socket(fileno=os.dup(fd))
+            if found.type == socket.SOCK_SEQPACKET:
+                return found
+        except OSError:
+            pass
+sock = line()
+sock.setblocking(True)
+"""
+NOISE = """
+other = Path('other').read_text()
+for packet in (
+    b'', b'{', b'\\xff' * 100, b'x' * 70000, b'{"is":"Quit"}', b'{"is":"Drain"}',
+    b'{"is":"Report","incarnation":"i","turns_running":"many","turns_done":-1}',
+    b'{"is":"Queue","incarnation":"i","store_ok":false,"store_url":"lies"}',
+    b'{"is":"Buried","incarnation":"%s","run_ids":[],"final":true}' % other.encode(),
+    b'{"is":"Forked","incarnation":"%s","pid":1}' % other.encode(),
+    b'{"is":"Hello","incarnation":"%s","pid":1}' % other.encode(),
+):
+    sock.send(packet)
+"""
+FLOOD = """
+import threading
+report = ('{"is":"Report","incarnation":"i","turns_running":1,"turns_done":1,"capacity":1,"lane_lag_ms":0,'
+          '"draining":false,"store_ok":true}').encode()
+def pour():
+    while True:
+        sock.send(report)
+threading.Thread(target=pour, daemon=True).start()
+"""
+
+
+def test_noise_on_a_line_changes_nothing(tmp_path: Path) -> None:
+    with household(tmp_path) as house, house.client() as client:
+        pids = house.ready()
+        [other] = [row["incarnation"] for row in house.children(slot=1)]
+        (tmp_path / "other").write_text(other)
+        speaker = client.submit("thread", {"code": ON_ITS_LINE + NOISE}).result(timeout=30)
+        house.until(lambda: sum(row["turns_done"] for row in house.children(role="worker")) == 1)
+        assert {row["pid"] for row in house.children(state="ready", role="worker")} == set(pids.values())
+        assert speaker in pids.values()
+        assert house.document()["store"]["ok"]
+        assert house.stop() == 0
+
+
+def test_a_flood_on_a_line_delays_nobody(tmp_path: Path) -> None:
+    with household(tmp_path) as house, house.client() as client:
+        pids = house.ready()
+        client.submit("thread", {"code": ON_ITS_LINE + FLOOD}).result(timeout=30)
+        began = time.monotonic()
+        for _ in range(20):
+            house.document()
+        assert time.monotonic() - began < 10
+        os.kill(pids[0], signal.SIGKILL)
+        house.said(r"worker 0 .* was killed by SIGKILL")
+        assert house.ready(1).keys() == {0}
+        assert house.stop() == 0
