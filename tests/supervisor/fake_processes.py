@@ -205,7 +205,7 @@ class World:
 
     # people who behave
 
-    def settle(self, rounds: int = 50) -> None:
+    def settle(self, rounds: int = 1_000) -> None:
         """Everything that was asked for comes to life and gets ready, what is to go goes, until nothing changes."""
         for _ in range(rounds):
             if not self._settle_once():

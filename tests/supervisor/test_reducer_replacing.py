@@ -315,3 +315,29 @@ def test_a_slot_without_worker_shows_none() -> None:
     on = running(procs=1)
     dump(on, 5)
     assert on.answers == [(1, False, "slot 5 has no worker now, so there is no stack")]
+
+
+def test_a_successor_waits_while_a_canary_is_the_extra_process() -> None:
+    on = running(start_method="auto", procs=2)
+    on.die(on.of(Role.template)[0])
+    restart(on, 1)
+    on.feed(ReloadAsked(now_ms=on.now_ms, asker=2))
+    old, new = on.of(Role.template)
+    for template in (new, old):
+        on.be_born(template)
+        on.be_ready(template)
+    assert on.spawned == [(Role.template, -1), (Role.template, -1), (W, 0)]
+    for _ in range(40):
+        on.settle()
+        on.tick()
+        assert on.state.extras <= 1
+    assert sorted(answer[:2] for answer in on.answers) == [(1, True), (2, True)]
+
+
+def test_nothing_is_recycled_that_a_reload_replaces() -> None:
+    on = running(procs=2, max_turns=10)
+    on.feed(ReloadAsked(now_ms=on.now_ms))
+    on.forget()
+    on.report(on.of(slot=1)[0], turns_done=10)
+    on.fail_to_spawn(on.of(slot=0)[-1])
+    assert on.spawned == [(W, 1)], "it comes when the reload is over"

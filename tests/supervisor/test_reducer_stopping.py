@@ -240,3 +240,25 @@ def test_one_that_will_not_die_is_killed_again() -> None:
     on.wait(6_000)
     on.wait(5_000)
     assert on.done(Kill) == [Kill(incarnation=worker.name)] * 2
+
+
+def test_nobody_is_signalled_before_it_exists() -> None:
+    begun = world(procs=1)
+    begun.settle_clerk()
+    (worker,) = begun.of()
+    begun.stop()
+    begun.wait(5_000)
+    assert begun.done(Terminate) == []
+    begun.be_born(worker)
+    begun.tick()
+    assert begun.done(Terminate) == [Terminate(incarnation=worker.name)]
+
+
+def test_one_that_comes_to_life_after_it_was_killed_is_killed_again() -> None:
+    begun = world(procs=1, startup_timeout_ms=5_000)
+    begun.settle_clerk()
+    (worker,) = begun.of()
+    begun.wait(5_000)
+    assert begun.killed == [worker.name]
+    begun.be_born(worker)
+    assert begun.killed == [worker.name] * 2

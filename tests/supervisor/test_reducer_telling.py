@@ -138,3 +138,15 @@ def test_killed_by_nobody_here() -> None:
     on.settle()
     assert on.killed == []
     assert on.of(Role.clerk)[0].ready
+
+
+def test_no_pause_of_several_is_one_in_which_to_judge() -> None:
+    on = running(procs=1, startup_timeout_ms=10_000)
+    on.die(on.of()[0])
+    on.be_born(on.of()[0])
+    on.tick(late_ms=60_000)
+    on.wait(9_500)
+    on.tick(late_ms=60_000)
+    assert on.dumped == []
+    on.tick()
+    assert len(on.dumped) == 1
