@@ -59,7 +59,8 @@ class Batches:
         self._db: apsw.Connection | None = None
         self._checkpoints: Checkpoints | None = None
         self._beaten_ms: int | None = None
-        self._damage: apsw.Error | None = None
+        self._damage: Failure | None = None
+        self._companions: dict[str, tuple[int, int]] = {}
 
     def _connected(self) -> apsw.Connection:
         if self._damage is not None:
@@ -67,13 +68,15 @@ class Batches:
         if self._db is None:
             self._db = connection.bare(self._file.path)
             connection.tune(self._db)
+            self._companions = self._file.companions()
             self._checkpoints = Checkpoints(self._db, self._settings.checkpoint_pages, self._settings.truncate_bytes)
         return self._db
 
     def pending(self, writes: list[Write]) -> list[Write]:
         """The calls that need the lock: all of them, unless every single one can look first."""
-        db = self._connected()
         self._file.check()
+        db = self._connected()
+        self._check_companions()
         if any(write.needed is None for write in writes):
             return writes
         pending = []
@@ -83,6 +86,14 @@ class Batches:
             else:
                 write.outcome, write.is_done = write.otherwise, True
         return pending
+
+    def _check_companions(self) -> None:
+        """For good: a new connection of this process would be given the old index, and write over what others wrote."""
+        try:
+            self._file.check_companions(self._companions)
+        except StoreUnavailable as error:
+            self._damage = error
+            raise
 
     def is_quiet(self) -> bool:
         """Whether it is this process's turn to give a sign of life, since nobody else did."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,6 +41,10 @@ def beside(path: Path, suffix: str) -> Path:
     return Path(os.path.realpath(path) + suffix)
 
 
+# what SQLite and we keep beside the file and share with other processes
+_SHARED = ("-wal", "-shm", ".lock")
+
+
 @dataclass(frozen=True, slots=True)
 class StoreFile:
     """The file that was opened, so that another one under its name is noticed: what we write to it nobody would see."""
@@ -56,6 +62,25 @@ class StoreFile:
     def beside(self, suffix: str) -> Path:
         """A companion of the file."""
         return beside(self.path, suffix)
+
+    def companions(self) -> dict[str, tuple[int, int]]:
+        """Device and inode of the files that a connection shares with others: log, its index, write lock."""
+        found = {}
+        for suffix in _SHARED:
+            with suppress(FileNotFoundError):
+                companion = self.beside(suffix).stat()
+                found[suffix] = companion.st_dev, companion.st_ino
+        return found
+
+    def check_companions(self, known: Mapping[str, tuple[int, int]]) -> None:
+        """Raise StoreUnavailable unless they are those known: with others, two processes would overwrite each other."""
+        now = self.companions()
+        gone = [self.beside(suffix).name for suffix, identity in known.items() if now.get(suffix) != identity]
+        if gone:
+            raise StoreUnavailable(
+                f"store {self.path} has lost {' and '.join(gone)} while it was in use; nothing is written any more, "
+                f"so stop everything that uses it, look with 'pyrula store check' and start again"
+            )
 
     def check(self) -> None:
         """Raise StoreUnavailable unless the path still leads to this file."""

@@ -231,6 +231,22 @@ async def test_a_file_that_was_swapped_under_us_is_noticed(
     await store.submit(new_run())
 
 
+@pytest.mark.parametrize("suffix", ["-wal", "-shm", ".lock"])
+async def test_what_processes_share_was_deleted_under_us(
+    store: SqliteStore, opened: Opened, path: Path, suffix: str
+) -> None:
+    await store.submit(new_run())
+    path.with_name(path.name + suffix).rename(path.with_name("away"))
+    for _ in range(2):  # for good: this process cannot let go of the old one
+        with pytest.raises(StoreUnavailable, match=f"has lost .*{suffix} while it was in use"):
+            await store.submit(new_run())
+        path.with_name("away").rename(path.with_name(path.name + suffix))
+        path.with_name(path.name + suffix).rename(path.with_name("away"))
+    path.with_name("away").rename(path.with_name(path.name + suffix))
+    await store.close()
+    await (await opened()).submit(new_run())
+
+
 async def test_a_read_that_takes_too_long_is_ended_and_the_next_one_is_answered(opened: Opened) -> None:
     store = await opened(replace(SMALL, read_s=0.05))
     endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT max(x) FROM n"
