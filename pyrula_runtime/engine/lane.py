@@ -341,8 +341,9 @@ class Lane:
         for token in tokens:
             turn = self._turns.get(token.run_id)
             if turn is not None and turn.claim.token == token:
-                turn.suspend()
-                self.lost(turn, "lock lost")
+                if not turn.is_ending:  # else it has most likely ended: its last commit's answer will tell
+                    turn.suspend()
+                    self.lost(turn, "lock lost")
             elif token in self._coming:
                 self._forsworn.add(token)
 

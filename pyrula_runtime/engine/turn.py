@@ -134,6 +134,11 @@ class Turn:
             self._take_cancel()
             self.parked()
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether nothing is left to do but the last commit, whose answer tells what became of the run."""
+        return self._ending is not None
+
     def suspend(self) -> None:
         """End the turn here and now, without a trace: whoever claims the run next goes on from the last commit."""
         if self.is_over:

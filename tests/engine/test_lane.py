@@ -18,6 +18,7 @@ from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.engine.codec import load_entry, load_error
 from pyrula_runtime.engine.current import current
 from pyrula_runtime.engine.program import Operations, Program, StepCall, SyncOperations
+from pyrula_runtime.stores.protocol import Commit, Committed
 from tests.engine.lanes import CAPACITY, LIMIT_S, lane_at_work, same, step
 
 
@@ -232,6 +233,28 @@ async def test_suspending_waits_for_threads_before_the_run_is_handed_back(tmp_pa
         assert record is not None
         assert record.status is RunStatus.queued
         assert at_work.setup.slots.in_use == 0
+
+
+async def test_a_run_that_has_just_ended_has_not_lost_its_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fine() -> int:
+        return 1
+
+    async with lane_at_work(tmp_path, [one_step(step(fine))]) as at_work:
+        lane, commit = at_work.lane, at_work.store.commit
+
+        def commit_and_renew(asked: Commit) -> asyncio.Future[Committed]:
+            """A renewal finds that the token is dead before the lane has heard why."""
+            if asked.ending is not None:
+                lane.loop.call_soon(lane.drop, [asked.token])
+            return commit(asked)
+
+        monkeypatch.setattr(at_work.store, "commit", commit_and_renew)
+        assert (await at_work.run("flow")).status is RunStatus.completed
+        await asyncio.to_thread(at_work.freed.get, timeout=LIMIT_S)
+        assert lane.turns_done == 1
+    assert "lock lost" not in caplog.text
 
 
 async def test_a_finished_run_hands_its_slot_to_the_next(tmp_path: Path) -> None:
