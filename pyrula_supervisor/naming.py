@@ -1,4 +1,4 @@
-"""The name of a supervisor on its host: who has it, and where its socket is.
+"""The name of a supervisor on its host: who has it, and where it is spoken to.
 
 A record lock on `<name>.lock` says whether the name is taken, since it dies with its holder, whatever way that goes;
 that the socket is there says nothing. The file is opened once in the supervisor and stays: closing any descriptor of it
@@ -10,13 +10,33 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pyrula_runtime.core.errors import ConfigurationError
+from pyrula_runtime.runtime_dir import runtime_dir
 
+DEFAULT_NAME = "default"
+# where systemd puts the runtime directories of services
+_SERVICES = Path("/run")
 # what fits into the address of a Unix socket everywhere
 _MAX_ADDRESS = 100
+
+
+def service_of(name: str) -> str:
+    """How the systemd unit of this supervisor is called, and its runtime directory."""
+    return "pyrula" if name == DEFAULT_NAME else f"pyrula-{name}"
+
+
+def directory_of(environ: Mapping[str, str], name: str, services: Path = _SERVICES) -> Path:
+    """Where to ask a supervisor: our own runtime directory, or its unit's, where root finds it and else its own user.
+
+    A service's user changes with each start, and its directory belongs to it; so root, whom the supervisor obeys, must
+    not need that directory as its own.
+    """
+    own, other = runtime_dir(environ), services / service_of(name)
+    may_look = os.access(other / f"{name}.lock", os.R_OK | os.W_OK)
+    return other if may_look and not is_taken(own, name) and is_taken(other, name) else own
 
 
 def socket_path(directory: Path, name: str) -> Path:

@@ -7,8 +7,8 @@ import os
 import click
 
 from pyrula_runtime.cli.endings import FAILED, say
-from pyrula_runtime.runtime_dir import runtime_dir
 from pyrula_supervisor.asking import Door
+from pyrula_supervisor.naming import directory_of
 from pyrula_supervisor.options import SupervisorOptions
 from pyrula_supervisor.requests import Request
 
@@ -16,7 +16,7 @@ from pyrula_supervisor.requests import Request
 def door(name: str | None) -> Door:
     """The way to the supervisor of this name; unset, of that before the command, else of that in the environment."""
     options = SupervisorOptions.from_env(os.environ, name=name or click.get_current_context().obj)
-    return Door(directory=runtime_dir(os.environ), name=options.name)
+    return Door(directory=directory_of(os.environ, options.name), name=options.name)
 
 
 def act(to: Door, request: Request) -> int:
