@@ -4,6 +4,8 @@ What is not obvious:
 * `exit 143` in answer to a second SIGTERM would count as a failure without SuccessExitStatus; wrong configuration (78)
   would be started again and again without RestartPreventExitStatus.
 * Black boxes live in the runtime directory and must survive a restart, but no more than that.
+* A dynamic user is called as its unit unless it has a name, and each start hands the state directory over to its user:
+  two units without User= would take the store away from each other.
 * OOMPolicy=continue, because the default ends all workers when one of them is killed for its memory.
 * Only the supervisor talks to systemd, so NotifyAccess stays main; and only it gets SIGTERM (KillMode=mixed), because
   it knows in which order the others have to go.
@@ -16,6 +18,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from pyrula_supervisor.naming import DEFAULT_NAME, service_of
 
 # characters that need no quotes in a command of a unit
 _PLAIN = re.compile(r"[A-Za-z0-9_@:=+,./-]+")
@@ -36,25 +40,25 @@ class Daemon:
     args: Sequence[str]  # flags as they were given
     startup_s: float  # how long one process may take to start
     drain_s: float  # how long a worker's drain may last
+    code: Sequence[str] = ()  # what else has to be readable: a venv's python is a link, and packages lie anywhere
 
 
 def unit(daemon: Daemon) -> str:
     """The text of the unit."""
     command = (daemon.python, "-P", "-m", "pyrula_supervisor")
-    is_default = daemon.name == "default"
-    place = "pyrula" if is_default else f"pyrula-{daemon.name}"
+    is_default = daemon.name == DEFAULT_NAME
     named = () if is_default else ("--name", daemon.name)
     return _UNIT.format(
         about="" if is_default else f" ({daemon.name})",
         start=_spelled((*command, *daemon.args)),
         reload=_spelled((*command, "reload", "--wait", *named)),
         directory=str(daemon.directory).replace("%", "%%"),  # taken as it stands, but for %
-        place=place,
+        place=service_of(daemon.name),
         # five starts may fail, each at its limit, before the supervisor gives up
         start_s=round(6 * daemon.startup_s),
         end_s=round(daemon.drain_s + _BURIAL_S),
         stop_s=round(daemon.drain_s + _BURIAL_S + _SPARE_S),
-        home=_home((daemon.python, str(daemon.directory))),
+        home=_home((daemon.python, str(daemon.directory), *daemon.code)),
     )
 
 
@@ -118,6 +122,8 @@ LimitNOFILE=65536
 
 # What workers may do to this host. ProcSubset=pid would hide what the supervisor reads of its children.
 DynamicUser=yes
+# The same for all supervisors of this host, since they share the embedded store.
+User=pyrula
 UMask=0077
 NoNewPrivileges=yes
 PrivateTmp=yes

@@ -64,6 +64,7 @@ def unit(
         args=args if given["name"] or options.name == "default" else (*args, "--name", options.name),
         startup_s=options.startup_timeout,
         drain_s=worker.shutdown_grace + 3 * worker.cancel_timeout,
+        code=(sys.base_prefix, str(Path(__file__).resolve())),
     )
     click.echo(text_of(service), nl=False)
 

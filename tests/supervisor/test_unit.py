@@ -61,6 +61,7 @@ def complaints(text: str, folder: Path) -> str:
         ("RuntimeDirectoryMode", "0750"),
         ("RuntimeDirectoryPreserve", "restart"),
         ("StateDirectory", "pyrula"),
+        ("User", "pyrula"),
         ("OOMPolicy", "continue"),
         ("WorkingDirectory", "/srv/app"),
         ("ExecStart", "/opt/venv/bin/python -P -m pyrula_supervisor --procs 4 --workflow app"),
@@ -83,6 +84,7 @@ def test_what_breaks_compilers_is_left_to_the_reader_with_its_reason() -> None:
 def test_another_name_has_places_of_its_own() -> None:
     found = settings(unit(service(name="mail", args=["--name", "mail", "--workflow", "app"])))
     assert found["RuntimeDirectory"] == ["pyrula-mail"]
+    assert (found["StateDirectory"], found["User"]) == (["pyrula"], ["pyrula"])
     assert found["ExecReload"][0].endswith("reload --wait --name mail")
 
 
@@ -95,9 +97,9 @@ def test_arguments_are_what_systemd_makes_of_them_again() -> None:
     assert command.endswith(r'--worker-id "a b%%h $$x \"q\" \\n" --warmup app:warm')
 
 
-def test_code_in_a_home_directory_stays_readable() -> None:
-    found = settings(unit(service(directory=Path("/home/ada/app"))))
-    assert found["ProtectHome"] == ["read-only"]
+@pytest.mark.parametrize("changes", [{"directory": Path("/home/ada/app")}, {"code": ["/root/.pyenv/versions/3.11.7"]}])
+def test_code_in_a_home_directory_stays_readable(changes: dict[str, object]) -> None:
+    assert settings(unit(service(**changes)))["ProtectHome"] == ["read-only"]
 
 
 @pytest.mark.parametrize(
