@@ -100,6 +100,10 @@ class Home:
         process.wait()
         return sent_ns
 
+    def said(self, process: subprocess.Popen[bytes]) -> str:
+        """What a process, and whoever writes to the same place, has said so far."""
+        return self._log(process).read_text(errors="replace")
+
     def end(self) -> None:
         """End every process that still runs: asked first, then killed."""
         alive = [process for process in self._started if process.poll() is None]
@@ -134,7 +138,7 @@ class Home:
         return self.path / f"{self._started.index(process)}.log"
 
     def _tail(self, process: subprocess.Popen[bytes]) -> str:
-        return self._log(process).read_text(errors="replace")[-2_000:]
+        return self.said(process)[-2_000:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,11 +30,10 @@ class Pen:
     def __init__(self, path: str | None = None) -> None:
         path = path or os.environ[VARIABLE]
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        self._pid = os.getpid()
 
     def note(self, what: str, key: str = "-") -> None:
-        """Something happens now."""
-        os.write(self._fd, f"{time.monotonic_ns()} {self._pid} {what} {key}\n".encode())
+        """Something happens now, in this process, which may be a fork of the one that took the pen."""
+        os.write(self._fd, f"{time.monotonic_ns()} {os.getpid()} {what} {key}\n".encode())
 
 
 class Tape:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks.figures import Measurement
-from benchmarks.measurements import cold, idle, latency, limits, recovery, size, throughput
+from benchmarks.measurements import cold, idle, latency, limits, memory, recovery, replacement, resume, size, throughput
 
 MEASUREMENTS: dict[str, Callable[[], Measurement]] = {
     "limits": limits.measurement,
@@ -15,4 +15,7 @@ MEASUREMENTS: dict[str, Callable[[], Measurement]] = {
     "idle": idle.measurement,
     "cold": cold.measurement,
     "size": size.measurement,
+    "resume": resume.measurement,
+    "replacement": replacement.measurement,
+    "memory": memory.measurement,
 }
