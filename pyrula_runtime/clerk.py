@@ -38,13 +38,14 @@ from pyrula_runtime.duties import orphans, purge
 from pyrula_runtime.duties.burial import SECOND_LOOK_MS, Burial
 from pyrula_runtime.engine.health import Health
 from pyrula_runtime.engine.rounds import Round, Rounds
+from pyrula_runtime.leaving import quit_at_once
 from pyrula_runtime.options import WorkerOptions
 from pyrula_runtime.runtime_dir import runtime_dir
 from pyrula_runtime.stores.clock import Clock, SystemClock
 from pyrula_runtime.stores.opening import open_store
 from pyrula_runtime.stores.protocol import Store
 from pyrula_runtime.uplink import Uplink
-from pyrula_runtime.wire import Buried, Bury, CannotStart, Drain, Hello, Message, Queue, Ready, Start
+from pyrula_runtime.wire import Buried, Bury, CannotStart, Drain, Hello, Message, Queue, Ready, Start, WireError, cut
 from pyrula_runtime.workflows.logs import configure_logging
 
 log = logging.getLogger("pyrula.clerk")
@@ -101,27 +102,32 @@ class Clerk:
         await self._open()
         with contextlib.suppress(StoreUnavailable):  # its round tries again, and tells
             await self._burial.act()
-        self._health.started = True
+        self._say_ready()
         self._health.on_doubt = self._count.nudge.set
         self._rounds.start(Round(name="burial", act=self._burial.act, period_s=_BOXES_S))
         self._rounds.start(Round(name="orphan scan", act=self._scan, period_s=self._options.orphan_scan_interval))
         self._rounds.start(Round(name="purge", act=lambda: purge.purge(self._store), period_s=purge.PERIOD_S))
         self._rounds.start(self._count)
-        self._uplink.say(Ready(incarnation=self._incarnation))
         await self._stop.wait()
 
     async def _open(self) -> None:
-        """Open the store, however long it is away."""
+        """Open the store, however long it is away; the dead can be named meanwhile."""
         while True:
             try:
                 await self._store.open()
             except StoreUnavailable as error:
                 self._health.store_failed(error)
+                self._say_ready(note="it waits for the store")
                 self._tell_queue()
                 await asyncio.sleep(_AFTER_OUTAGE_S)
             else:
                 self._opened.set()
                 return
+
+    def _say_ready(self, note: str = "") -> None:
+        if not self._health.started:
+            self._health.started = True
+            self._uplink.say(Ready(incarnation=self._incarnation, note=note))
 
     async def _drain(self) -> None:
         if self._looks:
@@ -136,9 +142,11 @@ class Clerk:
     def _hear(self) -> None:
         try:
             while (heard := self._uplink.hear()) is not None:
+                for fd in heard.fds:
+                    os.close(fd)
                 self._obey(heard.message)
         except EOFError:
-            _leave(CLEAN)
+            quit_at_once(CLEAN)
 
     def _obey(self, message: Message) -> None:
         if isinstance(message, Bury):
@@ -210,7 +218,7 @@ class Clerk:
             incarnation=self._incarnation,
             store_ok=not self._health.store_fault,
             store_url=self._store.url,
-            store_fault=self._health.store_fault,
+            store_fault=cut(self._health.store_fault),
             counts=dict(self._counts),
         )
         self._uplink.say(message)
@@ -219,17 +227,20 @@ class Clerk:
 def main(fd: int) -> NoReturn:
     """Be the clerk of the supervisor at the other end of this descriptor."""
     uplink = Uplink.from_fd(fd)
-    start = uplink.read_start()
+    try:
+        start = uplink.read_start()
+    except (EOFError, TimeoutError, WireError) as error:
+        sys.exit(f"pyrula clerk: this command is for supervisors, and none has told what to do: {error}")
     hygiene.clean_spawned(start, os.environ)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    setproctitle("pyrula clerk")
+    setproctitle(f"pyrula-clerk {start.supervisor}")
     configure_logging("json" if start.log_format == "json" else "text", start.log_level)
     try:
         code = _served(start, uplink)
     except ConfigurationError as error:
-        uplink.say(CannotStart(incarnation=start.incarnation, reason=str(error), exit_code=CONFIGURATION))
+        uplink.say(CannotStart(incarnation=start.incarnation, reason=cut(str(error)), exit_code=CONFIGURATION))
         code = CONFIGURATION
-    _leave(code)
+    quit_at_once(code)  # one of the store's threads may wait for a lock that another process holds
 
 
 def _served(start: Start, uplink: Uplink) -> int:
@@ -237,12 +248,6 @@ def _served(start: Start, uplink: Uplink) -> int:
     asyncio.set_event_loop(loop)
     clerk = Clerk(start, uplink, open_store(start.store_url), runtime_dir(os.environ), SystemClock())
     return loop.run_until_complete(clerk.run())
-
-
-def _leave(code: int) -> NoReturn:
-    """End the process whatever its threads do: one of the store's may wait for a lock that another process holds."""
-    sys.stderr.flush()
-    os._exit(code)
 
 
 if __name__ == "__main__":
