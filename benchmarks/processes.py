@@ -74,6 +74,16 @@ def end_all(pid: int) -> None:
     all_dead_after(pids, time.monotonic_ns(), 5)
 
 
+def end_orphans() -> None:
+    """End and reap whatever is left of processes that have become our children since we are a subreaper."""
+    pids = descendants(os.getpid())
+    send_all(pids, signal.SIGKILL)
+    all_dead_after(pids, time.monotonic_ns(), 5)
+    for pid in pids:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+
+
 def memory_mb(pid: int) -> dict[str, float]:
     """Resident, proportional and private memory."""
     sizes = {}

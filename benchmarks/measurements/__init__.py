@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks.figures import Measurement
-from benchmarks.measurements import cold, idle, latency, limits, memory, recovery, replacement, resume, size, throughput
+from benchmarks.measurements import (
+    cold,
+    faults,
+    idle,
+    latency,
+    limits,
+    memory,
+    recovery,
+    replacement,
+    resume,
+    size,
+    throughput,
+)
 
 MEASUREMENTS: dict[str, Callable[[], Measurement]] = {
     "limits": limits.measurement,
@@ -18,4 +30,5 @@ MEASUREMENTS: dict[str, Callable[[], Measurement]] = {
     "resume": resume.measurement,
     "replacement": replacement.measurement,
     "memory": memory.measurement,
+    "faults": faults.measurement,
 }

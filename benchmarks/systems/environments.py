@@ -12,16 +12,30 @@ from benchmarks.bench import CHECKOUT
 _PINS = CHECKOUT / "benchmarks"
 
 
+def pins(name: str) -> str:
+    """What is installed into the environment of this name."""
+    return (_PINS / f"{name}.txt").read_text()
+
+
 @cache
 def environment(name: str, *, with_product: bool = False) -> str:
     """The Python of the environment for `<name>.txt`; made if it is not there, or not from these pins."""
-    venv, pins = CHECKOUT / f".venv-bench-{name}", _PINS / f"{name}.txt"
-    installed, python = venv / pins.name, str(venv / "bin" / "python")
-    if not installed.exists() or installed.read_text() != pins.read_text():
+    venv = CHECKOUT / f".venv-bench-{name}"
+    installed, python = venv / "pins.txt", str(venv / "bin" / "python")
+    if not installed.exists() or installed.read_text() != pins(name):
         shutil.rmtree(venv, ignore_errors=True)
         subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
         product = ["--constraint", str(CHECKOUT / "constraints.txt"), "--editable", str(CHECKOUT)]
-        install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", str(pins)]
+        install = [
+            python,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "-r",
+            str(_PINS / f"{name}.txt"),
+        ]
         subprocess.run([*install, *(product if with_product else [])], check=True)
-        shutil.copy(pins, installed)
+        installed.write_text(pins(name))
     return python

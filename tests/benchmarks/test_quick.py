@@ -25,7 +25,7 @@ def run(tmp_path: Path, *args: str) -> str:
 
 def test_measurements_are_listed(tmp_path: Path) -> None:
     names = [line.split()[0] for line in run(tmp_path, "--list").splitlines()]
-    assert names == ["limits", "throughput", "latency", "recovery", "idle", "cold", "size", "resume", "replacement", "memory"]
+    assert names == ["limits", "throughput", "latency", "recovery", "idle", "cold", "size", "resume", "replacement", "memory", "faults"]
 
 
 def test_a_quick_measurement_prints_its_table_and_leaves_nothing(tmp_path: Path) -> None:
