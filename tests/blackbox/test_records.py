@@ -172,7 +172,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, bytes]:
     return before, after
 
 
-def seen_as(image: bytes, folder: Path) -> BoxView | None:
+def seen_as(image: bytes | bytearray, folder: Path) -> BoxView | None:
     path = folder / "damaged.box"
     path.write_bytes(image)
     return read_box(path)

@@ -66,29 +66,33 @@ COMMITS = st.builds(
     claim=st.none() | REQUESTS,
 )
 RELEASES = st.one_of(
-    st.builds(
-        p.Release,
-        token=st.just(NOBODY),
-        status=st.just(status),
-        ready=st.just(status is RunStatus.queued),
-        error=DOCUMENTS,
-        charges_ms=CHARGES,
-    )
-    for status in (RunStatus.queued, RunStatus.paused, RunStatus.quarantined)
+    [
+        st.builds(
+            p.Release,
+            token=st.just(NOBODY),
+            status=st.just(status),
+            ready=st.just(status is RunStatus.queued),
+            error=DOCUMENTS,
+            charges_ms=CHARGES,
+        )
+        for status in (RunStatus.queued, RunStatus.paused, RunStatus.quarantined)
+    ]
 )
 AMENDMENTS = st.one_of(
-    st.builds(
-        p.Amendment,
-        run_id=RUNS,
-        rev=st.just(0),
-        status=st.just(status),
-        ready=st.just(status and status is RunStatus.queued),
-        cancel_requested=st.none() | st.booleans(),
-        charges_ms=CHARGES,
-        append=ENTRIES,
-        clear_outcome=st.booleans(),
-    )
-    for status in (None, RunStatus.queued, RunStatus.waiting, RunStatus.paused, RunStatus.failed)
+    [
+        st.builds(
+            p.Amendment,
+            run_id=RUNS,
+            rev=st.just(0),
+            status=st.just(status),
+            ready=st.just(None if status is None else status is RunStatus.queued),
+            cancel_requested=st.none() | st.booleans(),
+            charges_ms=CHARGES,
+            append=ENTRIES,
+            clear_outcome=st.booleans(),
+        )
+        for status in (None, RunStatus.queued, RunStatus.waiting, RunStatus.paused, RunStatus.failed)
+    ]
 )
 
 
@@ -106,7 +110,8 @@ class Histories(RuleBasedStateMachine):
         self.path = Path(self.folder.name) / "store.db"
         # two handles on one file stand for two processes
         self.handles = [SqliteStore(self.path, self.clock, SMALL) for _ in range(2)]
-        for store in (self.model, *self.handles):
+        stores: list[p.Store] = [self.model, *self.handles]
+        for store in stores:
             self.loop.run_until_complete(store.open())
         self.turn = 0
 

@@ -126,7 +126,7 @@ class Household:
 
     def ready(self, count: int = 2) -> dict[int, int]:
         """Wait until so many workers have become ready: their pids by slot."""
-        pids = {}
+        pids: dict[int, int] = {}
         while len(pids) < count:
             slot, pid = self.said(r"worker (\d+) \(pid (\d+)\) is ready").groups()
             pids[int(slot)] = int(pid)

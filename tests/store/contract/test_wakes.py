@@ -77,9 +77,10 @@ async def test_one_handle_hears_itself(store: Store) -> None:
 async def test_no_callback_comes_after_close(store: Store) -> None:
     wakes: list[Wake] = []
     listening = store.listen(wakes.append)
-    store.submit(new_run())
+    under_way = asyncio.ensure_future(store.submit(new_run()))
     listening.close()
     listening.close()
+    await under_way
     await store.submit(new_run())
     await store.read("none")
     assert wakes == []

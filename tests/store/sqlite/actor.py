@@ -9,8 +9,9 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.stores.clock import SystemClock
@@ -23,6 +24,7 @@ from pyrula_runtime.stores.sqlite.transaction import Tx
 from tests.store.samples import COMPLETED, appending, claimed, new_run, request, until
 
 ME = f"w-{os.getpid()}"
+PLAIN = Settings(ballast_bytes=0)
 
 
 def tell(line: str) -> None:
@@ -33,8 +35,8 @@ async def told() -> str:
     return await asyncio.to_thread(sys.stdin.readline)
 
 
-async def opened(path: Path, **settings: int) -> SqliteStore:
-    store = SqliteStore(path, SystemClock(), Settings(ballast_bytes=0, **settings))
+async def opened(path: Path, settings: Settings = PLAIN) -> SqliteStore:
+    store = SqliteStore(path, SystemClock(), settings)
     await store.open()
     return store
 
@@ -81,7 +83,7 @@ async def claim_all(path: Path) -> None:
 
 async def commit_many(path: Path, count: str, size: str) -> None:
     """Finish runs of many commits, with very frequent checkpoints."""
-    store = await opened(path, checkpoint_pages=8)
+    store = await opened(path, Settings(ballast_bytes=0, checkpoint_pages=8))
     await told()
     for _ in range(4):
         claim = await claimed(store, ME, workflow=ME)
@@ -118,10 +120,10 @@ async def listen(path: Path) -> None:
     """Tell the first wake; the fallback is out of reach, so only a socket can have brought it."""
     wakes.FALLBACK_S = 3600
     store = await opened(path)
-    rung: asyncio.Future[Wake] = asyncio.get_running_loop().create_future()
-    store.listen(lambda wake: rung.done() or rung.set_result(wake), frozenset({Wake.ready}))
+    rung: asyncio.Queue[Wake] = asyncio.Queue()
+    store.listen(rung.put_nowait, frozenset({Wake.ready}))
     tell("listening")
-    tell((await rung).value)
+    tell((await rung.get()).value)
     await store.close()
 
 
@@ -134,7 +136,7 @@ async def fork(path: Path) -> None:
     child = os.fork()
     if child == 0:
         try:
-            store.submit(new_run())
+            await store.submit(new_run())
         except UsageError as error:
             tell(str(error))
         finally:
@@ -146,7 +148,7 @@ async def fork(path: Path) -> None:
     await store.close()
 
 
-ACTS: dict[str, Callable[..., Awaitable[None]]] = {
+ACTS: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {
     act.__name__: act
     for act in (
         hold_lock,

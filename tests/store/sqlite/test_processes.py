@@ -169,7 +169,8 @@ async def test_an_idle_store_gives_signs_of_life(opened: Opened) -> None:
 
     async def beats() -> int:
         ((beat,),) = await store._read(lambda db: db.execute("SELECT beat FROM host").fetchall())
-        return int(beat)
+        assert isinstance(beat, int)
+        return beat
 
     async def one_more() -> bool:
         return await beats() > first

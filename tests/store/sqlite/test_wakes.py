@@ -117,8 +117,6 @@ async def test_a_listener_that_does_not_read_delays_nobody(opened: Opened) -> No
     store = await opened()
     heard: list[Wake] = []
     listening = store.listen(heard.append, frozenset({Wake.ready}))
-    for _ in range(100):
-        store.submit(new_run())
-    await store.submit(new_run())
+    await asyncio.gather(*(store.submit(new_run()) for _ in range(101)))
     listening.close()
     assert await store.counts() != {}
