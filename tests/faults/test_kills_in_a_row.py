@@ -13,6 +13,8 @@ from tests.faults.plan import Point
 from tests.faults.undisturbed import outcome_of, undisturbed
 from tests.faults.world import NewWorld, World
 
+# a plain step is waited for as long; the store's last calls have half of it
+PATIENCE_S = {"gated": 10.0, "plain gated": 1.0}
 PHASES = ("before", "sent", "answered")
 CALLS = [("claim", 1), ("open", 1), ("holdings", 1)] + [("commit", nth) for nth in range(1, 11)]
 
@@ -47,7 +49,7 @@ async def drain_is_survived(world: World, workflow: str, kill: Point) -> bool:
     """Kill a worker while it drains with a step at the gate; False if it ended its drain without that."""
     gate = await world.gate()
     run = await world.submit(workflow, gate=str(gate.path))
-    worker = await world.start(kill, options={"shutdown_grace": 0.0, "cancel_timeout": 0.3})
+    worker = await world.start(kill, options={"shutdown_grace": 0.0, "cancel_timeout": PATIENCE_S[workflow]})
     await gate.visit()
     code = await worker.drain()
     assert code in (0, -signal.SIGKILL)
@@ -61,8 +63,9 @@ async def drain_is_survived(world: World, workflow: str, kill: Point) -> bool:
 
 
 @pytest.mark.parametrize("phase", PHASES)
-@pytest.mark.parametrize("verb", ["release", "retire", "close"])
-@pytest.mark.parametrize("workflow", ["gated", "plain gated"])
+@pytest.mark.parametrize(
+    ("workflow", "verb"), [("gated", "release"), ("gated", "retire"), ("gated", "close"), ("plain gated", "release")]
+)
 async def test_a_kill_during_a_drain_costs_nothing(new_world: NewWorld, workflow: str, verb: str, phase: str) -> None:
     for nth in count(1):
         async with new_world() as world:
