@@ -6,16 +6,20 @@ from collections.abc import Callable
 
 from benchmarks.figures import Measurement
 from benchmarks.measurements import (
+    attribution,
     cold,
     faults,
+    household,
     idle,
     latency,
     limits,
     memory,
+    probes,
     recovery,
     replacement,
     resume,
     size,
+    stopping,
     throughput,
 )
 
@@ -30,5 +34,9 @@ MEASUREMENTS: dict[str, Callable[[], Measurement]] = {
     "resume": resume.measurement,
     "replacement": replacement.measurement,
     "memory": memory.measurement,
+    "probes": probes.measurement,
+    "stopping": stopping.measurement,
+    "household": household.measurement,
+    "attribution": attribution.measurement,
     "faults": faults.measurement,
 }

@@ -25,7 +25,23 @@ def run(tmp_path: Path, *args: str) -> str:
 
 def test_measurements_are_listed(tmp_path: Path) -> None:
     names = [line.split()[0] for line in run(tmp_path, "--list").splitlines()]
-    assert names == ["limits", "throughput", "latency", "recovery", "idle", "cold", "size", "resume", "replacement", "memory", "faults"]
+    assert names == [
+        "limits",
+        "throughput",
+        "latency",
+        "recovery",
+        "idle",
+        "cold",
+        "size",
+        "resume",
+        "replacement",
+        "memory",
+        "probes",
+        "stopping",
+        "household",
+        "attribution",
+        "faults",
+    ]
 
 
 def test_a_quick_measurement_prints_its_table_and_leaves_nothing(tmp_path: Path) -> None:
