@@ -4,7 +4,7 @@ PYTHON = $(shell .ci/find-python 3.11 3.12 3.13 3.14)
 BIN = .venv/bin
 PYTEST = $(BIN)/python -m pytest -q
 # The box waits more than it computes: tests start processes and wait for them, so four at once suit two cores.
-AT_ONCE = -n 4
+AT_ONCE = -n 4 --dist loadgroup
 # What must hold on every CPython: the rules, the API and the stores, on the embedded store.
 SHORT = $(wildcard tests/options tests/core tests/workflows tests/store)
 

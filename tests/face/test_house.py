@@ -22,7 +22,9 @@ PRODUCT = ("pyrula", "pyrula_runtime", "pyrula_supervisor")
 FOLDERS = (*PRODUCT, "tests", "examples", "benchmarks")
 
 # What is allowed in spite of a rule: the finding as the test prints it, without "line N " -> the reason.
-EXCEPTIONS: dict[str, str] = {}
+EXCEPTIONS: dict[str, str] = {
+    "tests/supervisor/systemd/test_systemd.py: skips": "not every host can boot a systemd; pytest prints why not",
+}
 
 FILE_LINES, FUNCTION_LINES, POSITIONAL, LINES_PER_BROAD_EXCEPT = 400, 60, 5, 1000
 EMPTY_CLASS_NAMES = re.compile(r"(Manager|Handler|Helpers?|Service|Utils?|Data|Info)$")
