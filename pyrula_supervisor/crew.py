@@ -175,13 +175,13 @@ class Crew:
                 yield from self._hung_up(member)
 
     def reap(self) -> Iterator[Event]:
-        """The ends of those that died, each after its last words; their tools are killed."""
+        """The ends of those that died, each after its last words; their tools are killed. Also for now and then."""
         for death in self._processes.reap():
             if death.incarnation:
                 yield from self._ended(death)
-        yield from self.look()
+        yield from self._look()
 
-    def look(self) -> Iterator[Event]:
+    def _look(self) -> Iterator[Event]:
         """Now and then: adopt what has come to be ours, and kill what the dead left."""
         for incarnation, pid in list(self._named.items()):
             yield from self._adopt(incarnation, pid)

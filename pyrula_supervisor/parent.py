@@ -214,8 +214,8 @@ class Parent:
         if self._tick_ms and now_ms >= self._tick_ms:
             self._events.append(Tick(now_ms=now_ms, late_ms=now_ms - self._tick_ms))
             self._tick_ms = 0
+            self._somebody_died = True  # perhaps: a signal says nothing that could not be found without it
             self._weigh(now_ms)
-            self._put_all(self._crew.look())
         if self._somebody_died:
             self._somebody_died = False
             self._put_all(self._crew.reap())

@@ -37,10 +37,10 @@ def environ_seen(pid: int) -> dict[str, str]:
 
 
 def masks(pid: int) -> dict[str, int]:
-    """Blocked and ignored signals of a process, as bits."""
+    """Blocked and ignored signals of a process, as bits, without the two that belong to the C library."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     pairs = (line.split(":\t") for line in lines if line.startswith("Sig"))
-    return {name: int(value, 16) for name, value in pairs if name in ("SigBlk", "SigIgn")}
+    return {name: int(value, 16) & ~(3 << 31) for name, value in pairs if name in ("SigBlk", "SigIgn")}
 
 
 def open_files(pid: int) -> dict[int, str]:
