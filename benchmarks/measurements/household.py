@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from benchmarks.bench import CHECKOUT, Bench
 from benchmarks.figures import Case, Measurement, Metric
 from benchmarks.inside import statements
 from benchmarks.processes import busy_s, descendants
 from benchmarks.systems.supervisor import Given, Supervised, supervised
+from benchmarks.tape import Note
 
 _SETTLE_S = 3.0
 _WARM = 20
+_PAUSE_NS = 5_000_000
 _GIVEN = Given(
     app="benchmarks.inside.pyrula_app",
     env={
@@ -33,6 +36,7 @@ def measurement() -> Measurement:
             Metric(key="cpu_clerk", title="of it, the clerk", unit="% of a core"),
             Metric(key="cpu_workers", title="of it, the four workers", unit="% of a core"),
             Metric(key="statements", title="statements given to SQLite, all together", unit="/s"),
+            Metric(key="calls", title="of them, apart by 5 ms or more in their process: calls of the store", unit="/s"),
             Metric(key="statements_clerk", title="of them, the clerk's", unit="/s"),
             Metric(key="writes", title="write transactions, all together", unit="/s"),
         ),
@@ -61,9 +65,19 @@ def _window(supervisor: Supervised, window_s: float) -> dict[str, float]:
         "cpu": share.pop("all"),
         **{f"cpu_{name}": value for name, value in share.items()},
         "statements": len(given) / window_s,
+        "calls": _calls(given) / window_s,
         "statements_clerk": sum(note.pid in who["clerk"] for note in given) / window_s,
         "writes": sum(note.key == "BEGIN" for note in given) / window_s,
     }
+
+
+def _calls(given: Sequence[Note]) -> int:
+    """How often the store is called for something: one call is a row of statements without a pause."""
+    calls, last_ns = 0, dict[int, int]()
+    for note in given:
+        calls += note.at_ns - last_ns.get(note.pid, 0) >= _PAUSE_NS
+        last_ns[note.pid] = note.at_ns
+    return calls
 
 
 def _who(supervisor: Supervised) -> dict[str, list[int]]:
