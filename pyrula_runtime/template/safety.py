@@ -53,21 +53,14 @@ def _threads() -> Iterator[str]:
             alive.discard(thread.native_id)
             yield f"thread {thread.name!r} runs"
     if alive:
-        many = f"{len(alive)} threads" if len(alive) > 1 else "a thread"
-        hints = [hint for library, hint in _POOLS if library.search(_mapped())]
-        hint = f"; try to set {' '.join(hints)}" if hints else ""
-        yield f"{many} of native code ({_command(min(alive))}) {'run' if len(alive) > 1 else 'runs'}{hint}"
-
-
-def _mapped() -> str:
-    return Path("/proc/self/maps").read_text(errors="replace")
-
-
-def _command(thread_id: int) -> str:
-    try:
-        return Path(f"/proc/self/task/{thread_id}/comm").read_text().strip()
-    except OSError:  # it has ended meanwhile
-        return "gone by now"
+        loaded = Path("/proc/self/maps").read_text(errors="replace")
+        hints = [hint for library, hint in _POOLS if library.search(loaded)]
+        hint = f" (try to set {' '.join(hints)})" if hints else ""
+        yield (
+            f"{len(alive)} threads of native code run{hint}"
+            if len(alive) > 1
+            else f"a thread of native code runs{hint}"
+        )
 
 
 def _children() -> Iterator[str]:

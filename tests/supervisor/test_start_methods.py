@@ -83,6 +83,21 @@ def test_an_import_that_hangs_shows_where_and_ends_the_start(tmp_path: Path) -> 
     assert any("in connect" in line for line in house.lines)
 
 
+@pytest.mark.parametrize("method", ["spawn", "template"])
+def test_a_hook_that_hangs_between_fork_and_ready_is_shown_and_killed(tmp_path: Path, method: str) -> None:
+    app = APP + "\nimport threading\nLOCK = threading.Lock()\nLOCK.acquire()\ndef hook():\n    LOCK.acquire()\n"
+    hook = {"after_fork": "app:hook"}
+    with household(tmp_path, app=app, calling=hook, start_method=method, procs=1, startup_timeout_ms=1_500) as house:
+        house.said("is stuck before it is ready")
+        house.said("in hook")
+        first = house.said(r"worker 0 \(pid (\d+)\) was killed by SIGKILL")[1]
+        # counted as a failed start, and tried again
+        house.until(lambda: house.children(role="worker", state="starting"))
+        assert house.children(role="worker")[0]["pid"] != int(first)
+        assert house.children(role="worker")[0]["restarts"] == 1
+        assert house.stop() == 0
+
+
 def test_templates_die_twenty_times_and_no_slot_is_lost(tmp_path: Path) -> None:
     with household(tmp_path, start_method="auto", pace_ms=[0]) as house, house.client() as client:
         template = template_of(house)
