@@ -80,7 +80,7 @@ def _injured(bench: Bench, start: Start, what: tuple[str, Barrier]) -> str:
         with bench.home() as home, started(start, home, grace_s=grace_s) as suspect:
             pids = workers(suspect)
             barrier.wait(_READY_WITHIN_S)
-            return injury(suspect, pids, bench.quick)
+            return injury(bench, suspect, pids)
     except BaseException:
         barrier.abort()  # nobody waits for one that will not come
         raise

@@ -11,8 +11,8 @@ from benchmarks.bench import Bench, Unfit
 from benchmarks.processes import all_dead_after, descendants, is_dead, send_all
 from benchmarks.systems.suspects import Start, Suspect, started, workers
 
-# a fault while all workers are ready: the suspect, its workers, and whether it is only tried
-Injury = Callable[[Suspect, Sequence[int], bool], str]
+# a fault while all workers are ready: the bench, the suspect, its workers
+Injury = Callable[[Bench, Suspect, Sequence[int]], str]
 
 _ORPHANS_S = 3.0
 _IMPORT_S = 10.0
@@ -94,18 +94,18 @@ def stopped_early(bench: Bench, start: Start) -> str:
     return f"exit {codes} within {_span(longest_s)}, {left or 'no'} leftovers"
 
 
-def stuck(suspect: Suspect, pids: Sequence[int], quick: bool, *, how: str) -> str:
+def stuck(bench: Bench, suspect: Suspect, pids: Sequence[int], *, how: str) -> str:
     """F4s, F4r."""
-    return _fate(suspect, suspect.stick(how), quick)
+    return _fate(bench, suspect, suspect.stick(how))
 
 
-def worker_stopped(suspect: Suspect, pids: Sequence[int], quick: bool) -> str:
+def worker_stopped(bench: Bench, suspect: Suspect, pids: Sequence[int]) -> str:
     """F5."""
     send_all(pids[:1], signal.SIGSTOP)
-    return _fate(suspect, pids[0], quick)
+    return _fate(bench, suspect, pids[0])
 
 
-def stop_with_stuck(suspect: Suspect, pids: Sequence[int], quick: bool, *, again: bool) -> str:
+def stop_with_stuck(bench: Bench, suspect: Suspect, pids: Sequence[int], *, again: bool) -> str:
     """F6, whose suspects are started with a grace of ten seconds."""
     suspect.stick("sleeps")
     time.sleep(_SECOND_S)
@@ -113,14 +113,14 @@ def stop_with_stuck(suspect: Suspect, pids: Sequence[int], quick: bool, *, again
     if again:
         _ended(suspect, _SECOND_S)
         suspect.process.terminate()
-    return _ended(suspect, 3 if quick else _STOP_S)
+    return _ended(suspect, bench.size(_STOP_S, 3))
 
 
-def paused(suspect: Suspect, pids: Sequence[int], quick: bool, *, parent_first: bool) -> str:
+def paused(bench: Bench, suspect: Suspect, pids: Sequence[int], *, parent_first: bool) -> str:
     """F7, F7b."""
     parent, children = [suspect.process.pid], descendants(suspect.process.pid)
     send_all([*parent, *children], signal.SIGSTOP)
-    time.sleep(1 if quick else _PAUSE_S)
+    time.sleep(bench.size(_PAUSE_S, 1))
     first, second = (parent, children) if parent_first else (children, parent)
     send_all(first, signal.SIGCONT)
     time.sleep(_BETWEEN_S)
@@ -130,16 +130,17 @@ def paused(suspect: Suspect, pids: Sequence[int], quick: bool, *, parent_first: 
     return f"{killed} of {len(pids)} workers killed"
 
 
-def _fate(suspect: Suspect, pid: int, quick: bool) -> str:
+def _fate(bench: Bench, suspect: Suspect, pid: int) -> str:
     """What becomes of a worker from now on, and what is said of it meanwhile."""
-    cap_s, since_s, said = 3 if quick else _STUCK_S, time.monotonic(), ""
+    cap_s, since_s = bench.size(_STUCK_S, 3), time.monotonic()
+    said: dict[str, str] = {}  # in which words, and after how long for the first time
     while (for_s := time.monotonic() - since_s) < cap_s:
         if is_dead(pid):
-            return f"{said}killed after {_span(for_s)}"
-        if not said and (verdict := suspect.verdict(pid)):
-            said = f"{verdict} after {_span(for_s)}, "
+            return "; ".join([*said.values(), f"killed after {_span(for_s)}"])
+        if verdict := suspect.verdict(pid):
+            said.setdefault(verdict, f"{verdict} after {_span(for_s)}")
         time.sleep(_ASK_S)
-    return f"{said}not replaced within {cap_s} s"
+    return "; ".join([*said.values(), f"not replaced within {cap_s} s"])
 
 
 def _watched(suspect: Suspect, for_s: float) -> set[int]:
