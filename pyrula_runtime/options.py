@@ -227,6 +227,12 @@ class WorkerOptions:
         return self.lock_ttl if self.evacuate_after is None else self.evacuate_after
 
 
+def refuse_isolation(options: WorkerOptions) -> None:
+    """Code that counts on its isolation would be wrong without it; what only tunes what is to come does no harm."""
+    if options.isolation != "lane":
+        refuse([f"isolation is {options.isolation!r}, but this version serves only 'lane' yet"])
+
+
 _WORKER = table_of(WorkerOptions)
 _POISON = table_of(PoisonOptions, "poison.")
 OPTIONS: tuple[Option, ...] = _WORKER + _POISON

@@ -19,8 +19,8 @@ from pyrula_runtime.cli.commands import example
 from pyrula_runtime.cli.endings import Faults
 from pyrula_runtime.cli.flags import flags, values_of
 from pyrula_runtime.cli.signals import Signals
-from pyrula_runtime.core.errors import AppImportError, ConfigurationError, UsageError
-from pyrula_runtime.options import OPTIONS, WorkerOptions
+from pyrula_runtime.core.errors import AppImportError, UsageError
+from pyrula_runtime.options import OPTIONS, WorkerOptions, refuse_isolation
 from pyrula_runtime.settings import SETTINGS, Settings
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _made(targets: Sequence[str], given: dict[str, Any], log_format: Any, log_le
         store = open_store(settings.store_url_or())
     with faults.kept():
         options = WorkerOptions.from_env(os.environ, **values_of(OPTIONS, given))
-        _refuse_unserved(options)
+        refuse_isolation(options)
     with faults.kept():
         directory = runtime_dir(os.environ)
     faults.refuse()
@@ -107,12 +107,6 @@ def _made(targets: Sequence[str], given: dict[str, Any], log_format: Any, log_le
         worker_id=settings.worker_id,
     )
     return Worker(setup), settings
-
-
-def _refuse_unserved(options: WorkerOptions) -> None:
-    """Code that counts on its isolation would be wrong without it; what only tunes what is to come does no harm."""
-    if options.isolation != "lane":
-        raise ConfigurationError([f"isolation is {options.isolation!r}, but this version serves only 'lane' yet"])
 
 
 def _programs(targets: Sequence[str]) -> list[Program]:
