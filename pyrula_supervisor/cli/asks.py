@@ -77,4 +77,4 @@ def dump(*, slot: int, name: str | None) -> int:
 
     Also while it is stuck, and also while it holds the GIL.
     """
-    return act(door(name), Request(command="dump", number=slot))
+    return act(door(name), Request(command="dump", number=slot), tells=False)

@@ -19,9 +19,9 @@ def door(name: str | None) -> Door:
     return Door(directory=directory_of(os.environ, options.name), name=options.name)
 
 
-def act(to: Door, request: Request) -> int:
-    """Ask for something to be done: the exit code, after telling what became of it."""
-    reply = to.ask(request, Progress())
+def act(to: Door, request: Request, *, tells: bool = True) -> int:
+    """Ask for something to be done: the exit code, after telling what became of it; on the way how far it is."""
+    reply = to.ask(request, Progress() if tells else None)
     if reply.ok:
         click.echo(reply.text)
         return 0
