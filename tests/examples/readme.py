@@ -1,25 +1,29 @@
 """The parts of README that are made from the source, so that each thing is said in one place.
 
-`python -m tests.examples.readme` writes them anew between their marks; a test compares.
+`python -m tests.examples.readme` writes them anew between their marks, and the unit among the examples; tests compare.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import Measurement
 from benchmarks.measurements import MEASUREMENTS
 from pyrula_runtime.core.status import diagram
-from pyrula_runtime.options import OPTIONS, Option
+from pyrula_runtime.options import OPTIONS, Option, WorkerOptions
 from pyrula_runtime.settings import SETTINGS
+from pyrula_supervisor import tables
+from pyrula_supervisor.options import SUPERVISOR_OPTIONS, SupervisorOptions
+from pyrula_supervisor.unit import Daemon, unit
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 RESULTS = ROOT / "benchmarks" / "results.json"
+UNIT = ROOT / "examples" / "deploy" / "pyrula.service"
 
 # understood, but without effect in this version
 LATER = frozenset(
@@ -69,35 +73,39 @@ def _number(value: object) -> str:
 
 
 def _performance() -> str:
-    if not RESULTS.exists():
+    kept: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    told = [_measurement(make(), kept[name]) for name, make in MEASUREMENTS.items() if name in kept]
+    if not any(told):
         return "`make bench` measures on your machine."
-    kept: dict[str, Any] = json.loads(RESULTS.read_text())
-    measured = [_measurement(make(), kept[name]) for name, make in MEASUREMENTS.items() if name in kept]
-    return "\n\n".join(
-        ["Medians, with the least and greatest in brackets. `make bench` measures on your machine.", *measured]
-    )
+    intro = "Medians, with the least and greatest in brackets. `make bench` measures on your machine."
+    return "\n\n".join([intro, *filter(None, told)])
 
 
-def _measurement(measurement: Measurement, told: dict[str, Any]) -> str:
-    systems = list(dict.fromkeys(case.system for case in measurement.cases))
+def _measurement(measurement: Measurement, told: Mapping[str, Any]) -> str:
+    """What was kept of a measurement, which may be older than its definition; empty if nothing of it fits."""
     figures = [told["figures"][metric.key] for metric in measurement.metrics if metric.key in told["figures"]]
+    measured = {system for figure in figures for system in figure["systems"]}
+    systems = [each for each in dict.fromkeys(case.system for case in measurement.cases) if each in measured]
     rows = [
         [
             ", ".join(filter(None, (figure["title"], figure["unit"]))),
             *(_cell(figure["systems"].get(system)) for system in systems),
         ]
         for figure in figures
+        if not figure["systems"].keys().isdisjoint(systems)
     ]
+    if not rows:
+        return ""
     machine = "{cores} cores, {system}, CPython {python}, SQLite {sqlite}, fsync {fsync_p50_ms} ms, load {load_average}"
     place = machine.format_map(told["machine"])
     return f"**{measurement.title}.** {measurement.about} Measured on {place}.\n\n{_table(['', *systems], rows)}"
 
 
-def _cell(series: dict[str, Any] | None) -> str:
+def _cell(series: Mapping[str, Any] | None) -> str:
     if series is None:
         return "–"
     if "words" in series:
-        return str(series["words"])
+        return str(series["words"]).replace("|", "\\|").replace("\n", " ")
     median, least, greatest = (_figure(series[key]) for key in ("median", "least", "greatest"))
     return median if series["count"] == 1 else f"{median} ({least}–{greatest})"
 
@@ -110,14 +118,31 @@ def _fenced(language: str, text: str) -> str:
     return f"```{language}\n{text.rstrip()}\n```"
 
 
+def service() -> str:
+    """The unit among the examples: what `pyrula-supervisor unit --procs 4 --workflow app` prints in /srv/app."""
+    worker = WorkerOptions()
+    return unit(
+        Daemon(
+            name=SupervisorOptions().name,
+            python="/srv/app/.venv/bin/python",
+            directory=Path("/srv/app"),
+            args=("--procs", "4", "--workflow", "app"),
+            startup_s=SupervisorOptions().startup_timeout,
+            drain_s=worker.shutdown_grace + 3 * worker.cancel_timeout,
+        )
+    )
+
+
 _MADE: dict[str, Callable[[], str]] = {
     "diagram": lambda: _fenced("mermaid", diagram()),
+    "child_diagram": lambda: _fenced("mermaid", tables.diagram()),
     "options": lambda: _options(OPTIONS),
+    "supervisor_options": lambda: _options(SUPERVISOR_OPTIONS),
     "settings": lambda: _options(SETTINGS),
-    "unit": lambda: _fenced("ini", (ROOT / "examples" / "deploy" / "pyrula-worker.service").read_text()),
     "performance": _performance,
 }
 
 
 if __name__ == "__main__":
     README.write_text(renewed(README.read_text()))
+    UNIT.write_text(service())

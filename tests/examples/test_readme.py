@@ -16,11 +16,15 @@ import pytest
 from pyrula_runtime.cli.commands import pyrula
 from pyrula_runtime.options import OPTIONS, WorkerOptions
 from pyrula_runtime.settings import SETTINGS
-from tests.examples.readme import LATER, README, ROOT, renewed
+from pyrula_supervisor import stopping
+from pyrula_supervisor.cli.group import supervisor
+from pyrula_supervisor.options import SUPERVISOR_OPTIONS
+from tests.examples.readme import LATER, README, ROOT, UNIT, renewed, service
 
 TEXT = README.read_text()
 BLOCKS: dict[str, str] = dict(re.findall(r"```python\n# (\w+\.py)\n(.*?)```", TEXT, re.DOTALL))
-COMMAND = str(Path(sys.executable).with_name("pyrula"))
+SCRIPTS = Path(sys.executable).parent
+COMMAND = str(SCRIPTS / "pyrula")
 _LIMIT_S = 60
 
 
@@ -31,18 +35,17 @@ def ran(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def worker(folder: Path, *modules: str) -> Iterator[None]:
-    """A worker that serves these modules of the folder, drained at the end."""
+def serving(folder: Path, command: str, ready: str = "serves") -> Iterator[None]:
+    """This command at work in the folder from the line with `ready` on, drained at the end."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYRULA_", "XDG_"))}
-    environ["XDG_STATE_HOME"] = str(folder / "state")
-    targets = [word for module in modules for word in ("--workflow", module)]
-    with subprocess.Popen(
-        [COMMAND, "worker", *targets], cwd=folder, env=environ, stderr=subprocess.PIPE, text=True
-    ) as process:
+    environ |= {"XDG_STATE_HOME": str(folder / "state"), "PYRULA_WORKER_HEALTH_PORT": "0"}
+    name, *args = command.split()
+    words = [str(SCRIPTS / name), *args]
+    with subprocess.Popen(words, cwd=folder, env=environ, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
-            line = next((line for line in process.stderr if "serves" in line or "pyrula:" in line), "")
-            assert "serves" in line
+            line = next((line for line in process.stderr if ready in line or "pyrula:" in line), "")
+            assert ready in line
             yield
         finally:
             process.terminate()
@@ -61,6 +64,10 @@ def test_generated_parts_are_current() -> None:
     assert renewed(TEXT) == TEXT, "write them anew: python -m tests.examples.readme"
 
 
+def test_the_unit_is_current() -> None:
+    assert UNIT.read_text() == service(), "write it anew: python -m tests.examples.readme"
+
+
 def test_every_python_block_is_a_file_that_is_tried_here() -> None:
     assert TEXT.count("```python") == len(BLOCKS)
     assert BLOCKS.keys() == {"app.py", "submit.py", "submit_by_name.py", "trip.py"}
@@ -68,7 +75,8 @@ def test_every_python_block_is_a_file_that_is_tried_here() -> None:
 
 def test_the_first_workflow_runs_as_printed(folder: Path) -> None:
     (line,) = re.findall(r"^pyrula submit process_order '(.*)' --wait$", TEXT, re.MULTILINE)
-    with worker(folder, "app"):
+    (command,) = re.findall(r"^pyrula-supervisor --procs .*$", TEXT, re.MULTILINE)
+    with serving(folder, command, "ready: "):
         by_hand = ran(folder, COMMAND, "submit", "process_order", line, "--wait")
         by_function = ran(folder, sys.executable, "submit.py")
         by_name = ran(folder, sys.executable, "submit_by_name.py")
@@ -79,7 +87,7 @@ def test_the_first_workflow_runs_as_printed(folder: Path) -> None:
 
 
 def test_the_trip_is_undone(folder: Path) -> None:
-    with worker(folder, "trip"):
+    with serving(folder, "pyrula worker --workflow trip"):
         booked = ran(folder, COMMAND, "submit", "book_trip", '{"traveller": "Ada"}', "--wait")
         run_id = booked.stderr.split()[1]
         shown = ran(folder, COMMAND, "runs", "show", run_id)
@@ -101,13 +109,13 @@ def test_links_within_lead_somewhere() -> None:
 
 
 def test_commands_exist() -> None:
-    lines = re.findall(r"^(?:sudo .* )?pyrula ([a-z].*)$", TEXT, re.MULTILINE)
-    lines += re.findall(r"`pyrula\s([a-z][^`]*)`", TEXT)
-    assert len(lines) > 10
-    for line in lines:
-        words = line.partition("#")[0].split()
-        command: click.Command | None = pyrula
-        while isinstance(command, click.Group) and words:
+    lines = re.findall(r"^(?:\S.*[ /])?(pyrula|pyrula-supervisor) ((?:--)?[a-z].*)$", TEXT, re.MULTILINE)
+    lines += re.findall(r"`(pyrula|pyrula-supervisor)\s((?:--)?[a-z][^`]*)`", TEXT)
+    assert len(lines) > 20
+    for group, line in lines:
+        words = re.split(r"[#|]", line)[0].split()
+        command: click.Command | None = pyrula if group == "pyrula" else supervisor
+        while isinstance(command, click.Group) and words and not words[0].startswith("--"):
             command = command.get_command(click.Context(command), words.pop(0).rstrip(","))
         assert command is not None, line
         flags = {flag for parameter in command.params for flag in parameter.opts}
@@ -115,7 +123,7 @@ def test_commands_exist() -> None:
 
 
 def test_what_does_nothing_yet_is_marked() -> None:
-    names = {each.name for each in (*OPTIONS, *SETTINGS)}
+    names = {each.name for each in (*OPTIONS, *SUPERVISOR_OPTIONS, *SETTINGS)}
     assert names >= LATER
     sources = [path.read_text() for path in (ROOT / "pyrula_runtime").rglob("*.py") if path.name != "options.py"]
     fields = {each.name: each.field for each in OPTIONS if not each.name.startswith("poison.")}
@@ -125,20 +133,23 @@ def test_what_does_nothing_yet_is_marked() -> None:
         for name, field in fields.items()
         if not any(re.search(rf"options\.{field}\b", source) for source in sources)
     }
-    assert unused == {name for name in LATER if name in fields}
+    refused = {"isolation"}  # it is looked at where it is defined, and any value but its default is refused
+    assert unused == {name for name in LATER if name in fields} | refused
+    own = [path.read_text() for path in (ROOT / "pyrula_supervisor").rglob("*.py")]
+    assert all(any(f"options.{each.field}" in source for source in own) for each in SUPERVISOR_OPTIONS)
 
 
 def test_recipes_give_a_drain_its_time() -> None:
     options = WorkerOptions()
-    drain_s = options.shutdown_grace + 3 * options.cancel_timeout
+    end_s = options.shutdown_grace + 3 * options.cancel_timeout + stopping.LAST_MS / 1000
     told = {
         "docker-compose.single-host.yml": r"stop_grace_period: (\d+)s",
         "kubernetes/worker.yaml": r"terminationGracePeriodSeconds: (\d+)",
-        "pyrula-worker.service": r"TimeoutStopSec=(\d+)",
+        "pyrula.service": r"TimeoutStopSec=(\d+)",
     }
     for name, pattern in told.items():
         (seconds,) = re.findall(pattern, (ROOT / "examples" / "deploy" / name).read_text())
-        assert int(seconds) >= drain_s + 10, name
+        assert int(seconds) >= end_s + 10, name
 
 
 def test_the_lambda_handler_starts_a_run_once(tmp_path: Path) -> None:
@@ -157,6 +168,6 @@ def test_the_lambda_handler_starts_a_run_once(tmp_path: Path) -> None:
 def test_the_deployed_workflow_runs(tmp_path: Path) -> None:
     source = ROOT / "examples" / "deploy" / "workflow-worker" / "app.py"
     (tmp_path / "app.py").write_text(source.read_text())
-    with worker(tmp_path, "app:process_document"):
+    with serving(tmp_path, "pyrula worker --workflow app:process_document"):
         told = ran(tmp_path, COMMAND, "submit", "process_document", '{"document_id": "doc_9"}', "--wait")
     assert told.stdout == "4\n"
