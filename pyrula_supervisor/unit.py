@@ -25,6 +25,8 @@ from pyrula_supervisor.naming import DEFAULT_NAME, service_of
 _PLAIN = re.compile(r"[A-Za-z0-9_@:=+,./-]+")
 # directories that ProtectHome=yes hides
 _HOMES = ("/home", "/root", "/run/user")
+# directories of which a service has its own (PrivateTmp, which DynamicUser brings)
+_TEMPORARY = ("/tmp", "/var/tmp")
 # from the end of the workers' drain to that of the supervisor, and from there until systemd's patience ends (seconds)
 _BURIAL_S = 5
 _SPARE_S = 10
@@ -59,6 +61,7 @@ def unit(daemon: Daemon) -> str:
         end_s=round(daemon.drain_s + _BURIAL_S),
         stop_s=round(daemon.drain_s + _BURIAL_S + _SPARE_S),
         home=_home((daemon.python, str(daemon.directory), *daemon.code)),
+        bound=_bound((str(daemon.directory), *daemon.code)),
     )
 
 
@@ -68,6 +71,15 @@ def _home(paths: Sequence[str]) -> str:
     if inside is None:
         return "ProtectHome=yes"
     return f"# {inside} is in a home directory: the service's user must be able to read it.\nProtectHome=read-only"
+
+
+def _bound(paths: Sequence[str]) -> str:
+    """What of the code has to be shown to the service all the same: what lies in a temporary directory."""
+    inside = [path for path in dict.fromkeys(paths) if any(Path(path).is_relative_to(each) for each in _TEMPORARY)]
+    if not inside:
+        return ""
+    note = "# A service has temporary directories of its own, and this code lies in one."
+    return f"{note}\nBindReadOnlyPaths={_spelled(inside)}\n"
 
 
 def _spelled(words: Sequence[str]) -> str:
@@ -130,7 +142,7 @@ PrivateTmp=yes
 PrivateDevices=yes
 ProtectSystem=strict
 {home}
-ProtectKernelTunables=yes
+{bound}ProtectKernelTunables=yes
 ProtectKernelModules=yes
 ProtectKernelLogs=yes
 ProtectClock=yes

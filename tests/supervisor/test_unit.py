@@ -102,6 +102,12 @@ def test_code_in_a_home_directory_stays_readable(changes: dict[str, object]) -> 
     assert settings(unit(service(**changes)))["ProtectHome"] == ["read-only"]
 
 
+def test_code_in_a_temporary_directory_is_shown_to_the_service() -> None:
+    text = unit(service(directory=Path("/tmp/app"), code=["/tmp/venv", "/usr", "/tmp/venv"]))
+    assert settings(text)["BindReadOnlyPaths"] == ["/tmp/app /tmp/venv"]
+    assert "BindReadOnlyPaths" not in unit(service())
+
+
 @pytest.mark.parametrize(
     "changes",
     [
