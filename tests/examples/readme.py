@@ -74,18 +74,18 @@ def _number(value: object) -> str:
 
 def _performance() -> str:
     kept: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    told = [_measurement(make(), kept[name]) for name, make in MEASUREMENTS.items() if name in kept]
+    told = [measured(make(), kept[name]) for name, make in MEASUREMENTS.items() if name in kept]
     if not any(told):
         return "`make bench` measures on your machine."
     intro = "Medians, with the least and greatest in brackets. `make bench` measures on your machine."
     return "\n\n".join([intro, *filter(None, told)])
 
 
-def _measurement(measurement: Measurement, told: Mapping[str, Any]) -> str:
+def measured(measurement: Measurement, told: Mapping[str, Any]) -> str:
     """What was kept of a measurement, which may be older than its definition; empty if nothing of it fits."""
     figures = [told["figures"][metric.key] for metric in measurement.metrics if metric.key in told["figures"]]
-    measured = {system for figure in figures for system in figure["systems"]}
-    systems = [each for each in dict.fromkeys(case.system for case in measurement.cases) if each in measured]
+    known = {system for figure in figures for system in figure["systems"]}
+    systems = [each for each in dict.fromkeys(case.system for case in measurement.cases) if each in known]
     rows = [
         [
             ", ".join(filter(None, (figure["title"], figure["unit"]))),

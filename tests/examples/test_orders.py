@@ -123,7 +123,11 @@ def test_a_supervisor_that_cannot_start_is_told(tmp_path: Path) -> None:
 
 def test_make_run_is_the_demonstration() -> None:
     told = subprocess.run(
-        ["make", "--no-print-directory", "--dry-run", "run", "ONCE=1"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["make", "--no-print-directory", "--dry-run", "run", "ONCE=1"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     assert told.rstrip().endswith("-m examples.orders.demo --once")
 

@@ -13,13 +13,14 @@ from pathlib import Path
 import click
 import pytest
 
+from benchmarks.figures import Case, Measurement, Metric
 from pyrula_runtime.cli.commands import pyrula
 from pyrula_runtime.options import OPTIONS, WorkerOptions
 from pyrula_runtime.settings import SETTINGS
 from pyrula_supervisor import stopping
 from pyrula_supervisor.cli.group import supervisor
 from pyrula_supervisor.options import SUPERVISOR_OPTIONS
-from tests.examples.readme import LATER, README, ROOT, UNIT, renewed, service
+from tests.examples.readme import LATER, README, ROOT, UNIT, measured, renewed, service
 
 TEXT = README.read_text()
 BLOCKS: dict[str, str] = dict(re.findall(r"```python\n# (\w+\.py)\n(.*?)```", TEXT, re.DOTALL))
@@ -62,6 +63,19 @@ def folder(tmp_path: Path) -> Path:
 
 def test_generated_parts_are_current() -> None:
     assert renewed(TEXT) == TEXT, "write them anew: python -m tests.examples.readme"
+
+
+def test_figures_older_than_their_measurement_are_told_as_far_as_they_go() -> None:
+    metrics = (Metric(key="new", title="new"), Metric(key="old", title="old", unit="s"))
+    cases = tuple(Case(system=system, run=lambda bench: {}) for system in ("A", "unmeasured"))
+    asked = Measurement(name="m", title="M", about="About.", metrics=metrics, cases=cases)
+    machine = dict.fromkeys(("cores", "system", "python", "sqlite", "fsync_p50_ms", "load_average"), "?")
+    series = {"count": 1, "median": 2.0, "least": 2.0, "greatest": 2.0}
+    old = {"title": "old", "unit": "s", "systems": {"A": series, "dropped": series}}
+    assert measured(asked, {"machine": machine, "figures": {"old": old}}).endswith(
+        "|  | A |\n| --- | --- |\n| old, s | 2 |"
+    )
+    assert measured(asked, {"machine": machine, "figures": {}}) == ""
 
 
 def test_the_unit_is_current() -> None:
