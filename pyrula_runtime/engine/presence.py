@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeVar, TypeVarTuple
 from pyrula_runtime.blackbox import NO_SLOT, Place
 from pyrula_runtime.engine.body import AsyncBody
 from pyrula_runtime.engine.current import Current, current
-from pyrula_runtime.engine.forks import end_if_forked
+from pyrula_runtime.engine.forks import end_if_forked, here
 
 Returned = TypeVar("Returned")
 Arguments = TypeVarTuple("Arguments")
@@ -197,7 +197,8 @@ def _recording(kind: type[Any], presence: Presence) -> type[Any]:
         try:
             run(self)
         finally:
-            end_if_forked(pid)
+            if here.pid != pid:
+                end_if_forked(pid)
             leave()
 
     return type(kind.__name__, (kind,), {"__slots__": (), "_run": recorded_run})
