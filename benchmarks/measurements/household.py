@@ -29,7 +29,7 @@ def measurement() -> Measurement:
     return Measurement(
         name="household",
         title="A supervisor and four workers that serve six workflows, idle",
-        about=f"A window of 30 s, {_SETTLE_S:.0f} s after {_WARM} no-op runs; started from a template.",
+        about=f"A window of 20 s, {_SETTLE_S:.0f} s after {_WARM} no-op runs; started from a template.",
         metrics=(
             Metric(key="cpu", title="processor, all together", unit="% of a core"),
             Metric(key="cpu_supervisor", title="of it, the supervisor", unit="% of a core"),
@@ -40,7 +40,7 @@ def measurement() -> Measurement:
             Metric(key="statements_clerk", title="of them, the clerk's", unit="/s"),
             Metric(key="writes", title="write transactions, all together", unit="/s"),
         ),
-        cases=(Case(system="Pyrula", run=_run, at_most=2),),
+        cases=(Case(system="Pyrula", run=_run, at_most=1),),
     )
 
 
@@ -51,7 +51,7 @@ def _run(bench: Bench) -> dict[str, float]:
         supervisor.submit("noop", *map(str, range(_WARM)))
         home.wait_for("begin", _WARM)
         time.sleep(_SETTLE_S)
-        return _window(supervisor, bench.size(30, 3))
+        return _window(supervisor, bench.size(20, 3))
 
 
 def _window(supervisor: Supervised, window_s: float) -> dict[str, float]:

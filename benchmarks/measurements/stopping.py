@@ -44,7 +44,7 @@ def measurement() -> Measurement:
             Metric(key="bound", title="bound with these graces", unit="s"),
             Metric(key="default", title="bound with the defaults", unit="s"),
         ),
-        cases=(Case(system="Pyrula", run=_run, at_most=3),),
+        cases=(Case(system="Pyrula", run=_run, at_most=1),),
     )
 
 
