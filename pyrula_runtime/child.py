@@ -106,12 +106,12 @@ class _Child:
 
     def live(self) -> int:
         """Be born, serve, drain; the exit code."""
-        from pyrula_runtime.workflows.logs import configure_logging
+        from pyrula_runtime.workflows.logs import log_without_waiting
 
         start = self._start
         signal.signal(signal.SIGTERM, self._terminated)
         self._title("starting")
-        configure_logging("json" if start.log_format == "json" else "text", start.log_level)
+        log_without_waiting("json" if start.log_format == "json" else "text", start.log_level)
         self._uplink.say(Hello(incarnation=start.incarnation, pid=os.getpid()))
         try:
             directory = runtime_dir(os.environ)

@@ -46,7 +46,7 @@ from pyrula_runtime.stores.opening import open_store
 from pyrula_runtime.stores.protocol import Store
 from pyrula_runtime.uplink import Uplink
 from pyrula_runtime.wire import Buried, Bury, CannotStart, Drain, Hello, Message, Queue, Ready, Start, WireError, cut
-from pyrula_runtime.workflows.logs import configure_logging
+from pyrula_runtime.workflows.logs import log_without_waiting
 
 log = logging.getLogger("pyrula.clerk")
 
@@ -234,7 +234,7 @@ def main(fd: int) -> NoReturn:
     hygiene.clean_spawned(start, os.environ)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     setproctitle(f"pyrula-clerk {start.supervisor}")
-    configure_logging("json" if start.log_format == "json" else "text", start.log_level)
+    log_without_waiting("json" if start.log_format == "json" else "text", start.log_level)
     try:
         code = _served(start, uplink)
     except ConfigurationError as error:

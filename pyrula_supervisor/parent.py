@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyrula_runtime import kernel, stacks
+from pyrula_runtime.log_stream import PatientStream
 from pyrula_runtime.wire import Dump, Stack
 from pyrula_supervisor.actions import Action, Answer, Incident, Kill, Log, Notify, Quit, Send, Spawn, Terminate
 from pyrula_supervisor.crew import Calling, Crew
@@ -35,7 +36,6 @@ from pyrula_supervisor.deadlines import TICK_MS
 from pyrula_supervisor.events import Event, Exited, ReloadAsked, Said, StopAsked, Tick, Weighed
 from pyrula_supervisor.facts import Facts, Identity, Observations
 from pyrula_supervisor.links import Link
-from pyrula_supervisor.logs import PatientStream
 from pyrula_supervisor.model import NEVER, State
 from pyrula_supervisor.options import Policy
 from pyrula_supervisor.reducer import begin, step

@@ -84,7 +84,7 @@ def _made(targets: Sequence[str], given: dict[str, Any], log_format: Any, log_le
     from pyrula_runtime.runtime_dir import runtime_dir
     from pyrula_runtime.stores.opening import open_store
     from pyrula_runtime.worker import Worker, WorkerSetup
-    from pyrula_runtime.workflows.logs import configure_logging
+    from pyrula_runtime.workflows.logs import log_without_waiting
 
     faults = Faults()
     with faults.kept():
@@ -96,7 +96,7 @@ def _made(targets: Sequence[str], given: dict[str, Any], log_format: Any, log_le
     with faults.kept():
         directory = runtime_dir(os.environ)
     faults.refuse()
-    configure_logging(log_format, log_level.upper())
+    log_without_waiting(log_format, log_level.upper())
     for warning in settings.unserved_warnings():
         log.warning(warning)
     setup = WorkerSetup(

@@ -24,6 +24,7 @@ from setproctitle import setproctitle
 from pyrula_runtime.cli.endings import Faults
 from pyrula_runtime.cli.flags import values_of
 from pyrula_runtime.cli.signals import Signals
+from pyrula_runtime.log_stream import PatientStream
 from pyrula_runtime.options import OPTIONS, WorkerOptions, refuse_isolation
 from pyrula_runtime.runtime_dir import runtime_dir
 from pyrula_runtime.settings import Settings
@@ -110,14 +111,14 @@ def _plan(targets: tuple[str, ...], given: dict[str, Any], log_format: str, log_
     )
 
 
-async def _supervise(plan: Plan, stream: logs.PatientStream) -> int:
+async def _supervise(plan: Plan, stream: PatientStream) -> int:
     """Run the parent, and answer probes and commands from before its first process until after its last."""
     async with _answering(plan, stream) as parent:
         return await parent.run()
 
 
 @contextlib.asynccontextmanager
-async def _answering(plan: Plan, stream: logs.PatientStream) -> AsyncIterator[Parent]:
+async def _answering(plan: Plan, stream: PatientStream) -> AsyncIterator[Parent]:
     with contextlib.ExitStack() as stack:
         port, url = HealthPort(), ""
         stack.callback(port.close)
@@ -144,7 +145,7 @@ async def _answering(plan: Plan, stream: logs.PatientStream) -> AsyncIterator[Pa
         yield parent
 
 
-def _setup(plan: Plan, stream: logs.PatientStream, health_url: str, longest_ms: int) -> ParentSetup:
+def _setup(plan: Plan, stream: PatientStream, health_url: str, longest_ms: int) -> ParentSetup:
     settings, options = plan.settings, plan.options
     store_url = settings.store_url_or()
     calling = Calling(

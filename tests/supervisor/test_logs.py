@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from pyrula_runtime.log_stream import PatientLog, PatientStream
 from pyrula_supervisor import logs
-from pyrula_supervisor.logs import PatientStream
 
 LINE = "x" * 99 + "\n"
 
@@ -70,7 +70,7 @@ def test_a_full_pipe_is_not_waited_for_and_what_was_lost_is_owned_up_to(pipe: tu
         text += emptied(reader)
     assert lost > 0
     lines = text.decode().splitlines()
-    assert lines[-1] == f"({lost} lines of the supervisor's log were lost, because nobody read them)"
+    assert lines[-1] == f"({lost} lines of this log were lost, because nobody read them)"
     assert set(lines[:-1]) == {LINE.rstrip()}
     assert len(lines) - 1 + lost == size // len(LINE) + 100
 
@@ -132,6 +132,32 @@ def test_a_pipe_that_cannot_be_opened_again_is_asked_for_room(
         stream.write(LINE)
     assert stream.lost > 0
     assert emptied(pipe[0]).startswith(LINE.encode())
+
+
+def test_a_worker_that_logs_into_a_full_pipe_goes_on_and_what_it_kept_comes_later(pipe: tuple[int, int]) -> None:
+    log, target = logging.Logger("user"), PatientLog(pipe[1])
+    log.addHandler(target)
+    for number in range(1_500):
+        log.error("%d %s", number, LINE.strip())  # a write that waited would never return
+    assert target.stream.is_behind
+    assert target.stream.lost == 0
+    os.set_blocking(pipe[0], True)
+    with open(pipe[0], "rb", closefd=False) as reader:
+        numbers = [int(reader.readline().split()[0]) for _ in range(1_500)]
+    assert numbers == list(range(1_500))
+    target.close()
+    target.stream.close()
+
+
+def test_an_end_does_not_wait_for_a_reader_that_sleeps(pipe: tuple[int, int]) -> None:
+    target = PatientLog(pipe[1])
+    for _ in range(1_500):
+        target.handle(logging.makeLogRecord({"msg": LINE}))
+    target.close()
+    assert target.stream.is_behind
+    while target.stream.is_behind:  # and then its thread ends
+        emptied(pipe[0])
+    target.stream.close()
 
 
 @pytest.mark.parametrize("fmt", ["text", "json"])
