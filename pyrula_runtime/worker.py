@@ -224,9 +224,10 @@ class Worker:
             running=self.turns_running,
             draining=self.health.draining,
         )
-        await self._store.beat(record, _FORGET_MS)
+        # first, because this one does not wait for ever: a beat would, behind whoever keeps the store's write lock
         await self._store.ping()
         self.health.store_answered()
+        await self._store.beat(record, _FORGET_MS)
 
     def _slot_came_free(self) -> None:
         self._free_slot.set()

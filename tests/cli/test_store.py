@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from pyrula_runtime.cli.tables import harmless, size
-from tests.cli.sites import PATIENCE_S, PYRULA, Site
+from tests.cli.sites import PATIENCE_S, PYRULA, Site, probe
 
 
 def test_a_backup_is_a_store_with_the_same_runs(site: Site) -> None:
@@ -134,3 +136,15 @@ def test_commands_work_from_a_relative_store_url(site: Site) -> None:
     run_id = site.answer("submit", "order", "--store", "sqlite:///here.db")
     assert Path(site.folder, "here.db").exists()
     assert site.document("runs", "show", run_id, "--store", "sqlite:///here.db")["status"] == "queued"
+
+
+def test_whoever_keeps_the_write_lock_is_named_and_the_worker_is_not_ready_meanwhile(site: Site) -> None:
+    worker = site.start("--health-port", "0")
+    url = worker.url()
+    worker.said(" serves ")
+    with (site.folder / "store" / "pyrula.db.lock").open("r+") as kept:
+        fcntl.lockf(kept, fcntl.LOCK_EX, 1)
+        assert f"held by process {os.getpid()} " in worker.said("not ready: the write lock")
+        code, told = probe(f"{url}/readyz")
+    assert (code, told["status"]) == (503, "store_unavailable")
+    worker.said("the store answers again")

@@ -115,12 +115,12 @@ class WriteLock:
         return time.monotonic() - since if since else 0.0
 
     def complaint(self) -> str:
-        """Who keeps us from writing, in a sentence."""
+        """Who keeps us from writing, in a sentence that stays the same as long as that does: it is told once."""
         holder = self.holder()
         who = str(holder) if holder else "a thread of this process"
         return (
-            f"the write lock {self.path} has been held by {who} for {self.waited_s():.1f} s of waiting; "
-            f"if that process hangs or is stopped, end it: pyrula goes on by itself"
+            f"the write lock {self.path} is held by {who} and was waited for in vain; if that process hangs or is "
+            f"stopped, end it: pyrula goes on by itself"
         )
 
     def holder(self) -> Holder | None:
