@@ -44,13 +44,13 @@ def main(
         for name, make in MEASUREMENTS.items():
             click.echo(f"{name:12}{make().title}")
         return
-    repeats = 1 if quick else repeats
     for name in names or MEASUREMENTS:
         measurement = _asked(MEASUREMENTS[name](), systems)
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            found, calibrations = measure(measurement, Bench(folder=Path(scratch), quick=quick), repeats, _tell)
+            rounds = 1 if quick else min(repeats, max(case.at_most for case in measurement.cases))
+            found, calibrations = measure(measurement, Bench(folder=Path(scratch), quick=quick), rounds, _tell)
         machine = describe(calibrations)
-        click.echo(f"{table(measurement, found, machine, repeats)}\n")
+        click.echo(f"{table(measurement, found, machine, rounds)}\n")
         if not quick and not systems:
             keep(results, measurement, found, machine)
 

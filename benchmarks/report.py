@@ -27,7 +27,7 @@ def table(measurement: Measurement, found: Found, machine: Mapping[str, object],
         f"## {measurement.title}",
         "",
         measurement.about,
-        f"{_place(machine)}; median of {repeats} (least–greatest).",
+        f"{_place(machine)}{f'; median of {repeats} (least–greatest)' if repeats > 1 else ''}.",
     ]
     return "\n".join([*lines, "", *_aligned([head, *rows])])
 
