@@ -93,6 +93,7 @@ class Slot:
 
     number: int
     pace: Pace = Pace()
+    growth: Pace = Pace()  # of workers that are replaced for their memory
     restarts: int = 0  # ends that nobody asked for
     last_exit: str = ""  # in words
 

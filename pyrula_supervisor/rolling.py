@@ -4,6 +4,9 @@ A worker to be replaced is marked `outdated` and goes on serving; the mark is th
 for its slot. As soon as two of one slot serve, one of them is drained, whatever brought them there. The next
 replacement waits until the former is over to the last process, so that there is never more than one extra. When a
 successor cannot start, the mark goes and the old one stays: capacity is worth more than the replacement.
+
+A limit of memory that every new worker passes within a minute helps nobody, and starting processes without end costs
+more than they hold; so those replacements slow down like the restarts of a slot that fails, and a warning says why.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import logging
 from pyrula_supervisor import exits, pace
 from pyrula_supervisor.draft import Draft
 from pyrula_supervisor.events import RestartAsked
-from pyrula_supervisor.model import Child, Pace, Question
+from pyrula_supervisor.model import Child, Pace, Question, Slot
 from pyrula_supervisor.tables import ChildState
 
 
@@ -100,7 +103,7 @@ def _replace_first(draft: Draft) -> None:
         slot = draft.slot(child.slot)
         if slot and child.serving and child.incarnation != draft.state.canary and pace.is_due(slot.pace, draft.now_ms):
             why = _stale(draft, child) or _worn(draft, child)
-            if why:
+            if why or (why := _grown(draft, child, slot)):
                 _outdate(draft, child, why)
                 return
 
@@ -118,9 +121,22 @@ def _worn(draft: Draft, child: Child) -> str:
         return f"its background work has ended: {report.loop_failed}"
     if report and 0 < policy.max_turns <= report.turns_done:
         return f"it has done {report.turns_done} turns of {policy.max_turns}"
-    if 0 < policy.max_rss_bytes < child.rss_bytes:
-        return f"it has {exits.sized(child.rss_bytes)} of memory, more than {exits.sized(policy.max_rss_bytes)}"
     return ""
+
+
+def _grown(draft: Draft, child: Child, slot: Slot) -> str:
+    limit_bytes = draft.state.policy.max_rss_bytes
+    if draft.state.reload or child.state is not ChildState.ready or not 0 < limit_bytes < child.rss_bytes:
+        return ""
+    if not pace.is_due(slot.growth, draft.now_ms):
+        return ""
+    lived_ms = draft.now_ms - child.ready_ms
+    former = slot.growth if lived_ms < pace.HEALTHY_MS else Pace()
+    draft.mark(slot.number, growth=pace.failed(former, draft.now_ms, draft.chance()))
+    why = f"it has {exits.sized(child.rss_bytes)} of memory, more than {exits.sized(limit_bytes)}"
+    if lived_ms < pace.HEALTHY_MS:
+        draft.say(f"{child.title} is past its memory after {exits.lasted(lived_ms)}: raise the limit", logging.WARNING)
+    return why
 
 
 def _outdate(draft: Draft, child: Child, why: str) -> None:
