@@ -158,6 +158,8 @@ class Parent:
             self._loop.add_signal_handler(number, self.post, StopAsked(now_ms=0, exit_code=code))
         self._loop.add_signal_handler(signal.SIGHUP, self.post, ReloadAsked(now_ms=0))
         self._loop.add_signal_handler(signal.SIGCHLD, self._child_died)
+        # whoever has started us may have had them blocked, and that is inherited
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {*stop, signal.SIGHUP, signal.SIGCHLD})
 
     def _child_died(self) -> None:
         self._somebody_died = True

@@ -24,6 +24,8 @@ class Signals:
         self._asked = False
         for number in _SIGNALS:
             signal.signal(number, self._came)
+        # whoever has started us may have had them blocked, and that is inherited
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
 
     def drain_by(self, drain: Callable[[], bool]) -> None:
         """What the first signal does; False says that there was nothing to drain."""

@@ -9,6 +9,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -246,6 +247,16 @@ def test_a_killed_supervisor_leaves_nothing_in_the_way(site: SupervisedSite) -> 
     again.said_ready(1)
     assert site.status()["supervisor"]["pid"] == again.process.pid
     assert again.stop() == 0
+
+
+def test_signals_that_a_starter_had_blocked_are_heard(site: SupervisedSite) -> None:
+    blocked = f"signal.pthread_sigmask(signal.SIG_BLOCK, {{{signal.SIGTERM:d}, {signal.SIGCHLD:d}, {signal.SIGHUP:d}}})"
+    program = [sys.executable, "-c", f"import os, signal, sys; {blocked}; os.execv(sys.argv[1], sys.argv[1:])"]
+    supervisor = site.supervise("--procs", "1", program=[*program, *SUPERVISOR])
+    supervisor.said_ready(1)
+    supervisor.send(signal.SIGHUP)
+    supervisor.said("reloading: generation 2")
+    assert supervisor.stop() == 0
 
 
 def test_titles_say_who_is_who(site: SupervisedSite) -> None:
