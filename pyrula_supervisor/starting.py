@@ -13,6 +13,11 @@ from pyrula_supervisor import pace
 from pyrula_supervisor.draft import Draft
 from pyrula_supervisor.model import Child, Generation, Slot
 from pyrula_supervisor.options import Policy
+from pyrula_supervisor.tables import ChildState
+
+# Orders that a template may have before it: it forks one after another, and what its line has no room for would be
+# lost, which looks like a template that does not listen.
+FORKS_AT_ONCE = 4
 
 
 def generation_of(policy: Policy, number: int) -> Generation:
@@ -41,15 +46,22 @@ def fill(draft: Draft) -> None:
 
 
 def start_worker(draft: Draft, slot: int, generation: Generation) -> Child | None:
-    """Start a worker, or the template that it needs first; then nothing is returned."""
+    """Start a worker, or the template that it needs first; nothing is returned if it has to wait."""
     if not generation.forks:
         return draft.spawn(Role.worker, generation.number, slot)
     templates = list(draft.state.templates(generation.number))
     if template := next((each for each in templates if each.serving), None):
+        if _orders(draft, template) >= FORKS_AT_ONCE:
+            return None
         return draft.spawn(Role.worker, generation.number, slot, template.incarnation)
     if not templates and pace.is_due(draft.state.template_pace, draft.now_ms):
         draft.spawn(Role.template, generation.number)
     return None
+
+
+def _orders(draft: Draft, template: Child) -> int:
+    forks = (child for child in draft.state.workers if child.by_template == template.incarnation)
+    return sum(child.state is ChildState.asked for child in forks)
 
 
 def _is_due(draft: Draft, slot: Slot, sharing: Iterable[Child]) -> bool:

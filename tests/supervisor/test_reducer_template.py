@@ -6,6 +6,7 @@ import pytest
 
 from pyrula_runtime.wire import Role
 from pyrula_supervisor.actions import Spawn
+from pyrula_supervisor.starting import FORKS_AT_ONCE
 from tests.supervisor.fake_processes import SIGKILL, SIGSEGV, Process, World, running, world
 
 W, C, T = Role.worker, Role.clerk, Role.template
@@ -32,6 +33,17 @@ def test_the_template_comes_first_and_forks_all_workers() -> None:
     assert {action.by_template for action in begun.done(Spawn)} == {template.name}
     assert begun.child(template).note == "2 native threads"
     assert begun.state.generation.forks
+
+
+def test_a_template_gets_no_more_orders_than_its_line_has_room_for() -> None:
+    begun, template = forking(procs=100)
+    begun.be_ready(template)
+    most = 0
+    while coming := [process for process in begun.of() if not process.born]:
+        most = max(most, len(coming))
+        begun.be_born(coming[0])
+    assert most == FORKS_AT_ONCE
+    assert {slot for _, slot in begun.spawned} == set(range(100))
 
 
 def test_where_no_template_can_be_workers_are_spawned_and_it_says_why() -> None:

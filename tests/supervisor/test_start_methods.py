@@ -161,3 +161,10 @@ def test_a_fork_has_neither_port_nor_control_socket(site: SupervisedSite) -> Non
     assert shared == [set(), set()]
     assert sockets_of(workers[0]) & sockets_of(workers[1]) == set()
     assert supervisor.stop() == 0
+
+
+def test_a_template_is_not_overrun_by_a_crowd_of_slots(tmp_path: Path) -> None:
+    with household(tmp_path, procs=40, start_method="template") as house:
+        house.ready(40)
+        assert house.stop() == 0
+        assert not any("did not take an order" in line for line in house.lines)
