@@ -8,6 +8,7 @@ ended before is the answer.
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 from pathlib import Path
 from typing import IO
@@ -54,12 +55,13 @@ def written(path: Path, begin: int) -> str:
 
 
 def forget(path: Path) -> None:
-    """The process is no more."""
-    path.unlink(missing_ok=True)
+    """The process is no more. Whoever cannot remove its file (a directory made read-only, say) goes on all the same."""
+    with contextlib.suppress(OSError):
+        path.unlink()
 
 
 def sweep(directory: Path) -> None:
     """Remove the files of processes that have no black box any more."""
     for path in (directory / "stacks").glob("*.stack"):
         if not boxes_in(directory).joinpath(path.stem).with_suffix(".box").exists():
-            path.unlink(missing_ok=True)
+            forget(path)

@@ -11,6 +11,7 @@ changes nothing: what it asked for is done.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 import struct
@@ -94,7 +95,8 @@ class ControlSocket:
     def close(self, text: str = "the supervisor has ended") -> None:
         """The end: those who wait for it hear so, and no one else can come."""
         if self._path is not None:
-            self._path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # that it is there says nothing, and the next one replaces it
+                self._path.unlink()
         if self._server is not None:
             self._server.close()
         for peer in self._waiting.values():

@@ -259,6 +259,15 @@ def test_signals_that_a_starter_had_blocked_are_heard(site: SupervisedSite) -> N
     assert supervisor.stop() == 0
 
 
+def test_a_socket_that_cannot_be_removed_does_not_spoil_the_end(site: SupervisedSite) -> None:
+    supervisor = site.supervise("--procs", "1")
+    supervisor.said_ready(1)
+    (path,) = site.folder.rglob("default.sock")
+    path.unlink()
+    path.mkdir()
+    assert supervisor.stop() == 0
+
+
 def test_titles_say_who_is_who(site: SupervisedSite) -> None:
     supervisor = site.supervise("--procs", "2")
     supervisor.said_ready(2)

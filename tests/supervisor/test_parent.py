@@ -261,3 +261,14 @@ def test_a_flood_on_a_line_delays_nobody(tmp_path: Path) -> None:
         house.said(r"worker 0 .* was killed by SIGKILL")
         assert house.ready(1).keys() == {0}
         assert house.stop() == 0
+
+
+def test_files_that_cannot_be_removed_cost_nobody_his_life(tmp_path: Path) -> None:
+    with household(tmp_path, procs=1) as house:
+        pid = house.ready(1)[0]
+        for path in (tmp_path / "run" / "pyrula" / "stacks").iterdir():
+            path.unlink()
+            path.mkdir()
+        os.kill(pid, signal.SIGKILL)
+        house.ready(1)
+        assert house.stop() == 0
