@@ -16,7 +16,8 @@ from pyrula_runtime.wire import Blocked, Role, Stack
 from pyrula_supervisor.actions import Spawn
 from pyrula_supervisor.events import DumpAsked, ReloadAsked, RestartAsked, ScaleAsked, Weighed
 from pyrula_supervisor.options import Policy
-from pyrula_supervisor.tables import Phase
+from pyrula_supervisor.starting import FORKS_AT_ONCE
+from pyrula_supervisor.tables import ChildState, Phase
 from tests.supervisor.fake_processes import SIGKILL, SIGSEGV, SIGTERM, Process, World, running
 
 POLICY = {"startup_timeout_ms": 3_000, "drain_ms": 4_000, "reload_settle_ms": 1_000, "max_turns": 50}
@@ -178,9 +179,17 @@ class Lives(RuleBasedStateMachine):
         now_ms = state.at(self.world.now_ms)
         if retry_ms > now_ms:
             return True
+        if not state.generation.forks:
+            return False
         templates = list(state.templates(state.generation.number))
-        ready = any(template.serving for template in templates)
-        return state.generation.forks and not ready and (bool(templates) or state.template_pace.retry_ms > now_ms)
+        ready = next((template for template in templates if template.serving), None)
+        if ready is None:
+            return bool(templates) or state.template_pace.retry_ms > now_ms
+        # a template takes a few orders at a time, and each order that is done lets the next one go
+        orders = [
+            each for each in state.workers if each.by_template == ready.incarnation and each.state is ChildState.asked
+        ]
+        return len(orders) == FORKS_AT_ONCE
 
     @invariant()
     def one_process_too_many_at_most(self) -> None:
