@@ -51,7 +51,7 @@ short-%: .venv-%/.installed
 nightly: venv
 	$(PYTEST) -m nightly -o faulthandler_timeout=0
 
-bench: .venv/.bench
+bench: venv
 	$(BIN)/python -m benchmarks $(ARGS)
 
 clean:
@@ -66,10 +66,6 @@ endef
 
 .venv/.installed: pyproject.toml constraints.txt
 	$(call install,$(PYTHON),dev)
-
-.venv/.bench: .venv/.installed
-	$(call install,$(PYTHON),dev$(comma)bench)
-
 .venv-%/.installed: pyproject.toml constraints.txt
 	$(call install,$(shell .ci/find-python $*),dev)
 
