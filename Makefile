@@ -66,7 +66,6 @@ endef
 
 .venv/.installed: pyproject.toml constraints.txt
 	$(call install,$(PYTHON),dev)
+
 .venv-%/.installed: pyproject.toml constraints.txt
 	$(call install,$(shell .ci/find-python $*),dev)
-
-comma := ,

@@ -97,7 +97,7 @@ def test_arguments_are_what_systemd_makes_of_them_again() -> None:
     assert command.endswith(r'--worker-id "a b%%h $$x \"q\" \\n" --warmup app:warm')
 
 
-@pytest.mark.parametrize("changes", [{"directory": Path("/home/ada/app")}, {"code": ["/root/.pyenv/versions/3.11.7"]}])
+@pytest.mark.parametrize("changes", [{"directory": Path("/home/ada/app")}, {"code": ["/root/python"]}])
 def test_code_in_a_home_directory_stays_readable(changes: dict[str, object]) -> None:
     assert settings(unit(service(**changes)))["ProtectHome"] == ["read-only"]
 
