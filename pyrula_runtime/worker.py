@@ -138,6 +138,7 @@ class Worker:
             store_identity=self._store.identity,
             now_ms=self._setup.clock.wall_ms(),
         )
+        self._store.tell_tenure(box.lock_tenure)
         lane_setup = LaneSetup(
             store=self._store,
             programs={program.name: program for program in self._setup.programs},

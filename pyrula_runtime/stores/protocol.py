@@ -368,6 +368,12 @@ class Store(Protocol):
     def ping(self) -> Awaitable[None]:
         """Prove that the store can take a write now (a lock, not a row); StoreUnavailable says why not."""
 
+    def tell_tenure(self, tell: Callable[[int], None]) -> None:
+        """Tell from now on, on any thread, since when this process keeps all others from writing (monotonic ms; 0: no).
+
+        For the black box: a process that stands still meanwhile freezes the host. Other kinds of store never tell.
+        """
+
     def listen(self, on_wake: Callable[[Wake], None], kinds: frozenset[Wake] = EVERY_WAKE) -> Listening:
         """Call `on_wake` on this thread's running loop whenever something of `kinds` may have happened, from now on.
 

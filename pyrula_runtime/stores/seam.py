@@ -166,6 +166,9 @@ class Seam:
     async def ping(self) -> None:
         await self._cross("ping", self._store.ping)
 
+    def tell_tenure(self, tell: Callable[[int], None]) -> None:
+        self._store.tell_tenure(tell)
+
     def listen(self, on_wake: Callable[[p.Wake], None], kinds: frozenset[p.Wake] = p.EVERY_WAKE) -> p.Listening:
         return self._store.listen(on_wake, kinds)
 

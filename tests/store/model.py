@@ -345,6 +345,9 @@ class ModelStore:
     async def ping(self) -> None:
         self.check_open()
 
+    def tell_tenure(self, tell: Callable[[int], None]) -> None:
+        self.check_open()
+
     def listen(self, on_wake: Callable[[p.Wake], None], kinds: frozenset[p.Wake] = p.EVERY_WAKE) -> ModelListener:
         self.check_open()
         listener = ModelListener(self.world, on_wake, kinds)

@@ -150,6 +150,9 @@ class SqliteStore:
     def purge(self, limit: int) -> asyncio.Future[int]:
         return self._write(partial(submits.purge, limit=limit))
 
+    def tell_tenure(self, tell: Callable[[int], None]) -> None:
+        self._here().lock.tell_tenure = tell
+
     async def ping(self) -> None:
         lock = self._here().lock
         answer = self._write(_prove, is_alive=False)

@@ -18,7 +18,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,6 +51,8 @@ class WriteLock:
     users: int = 0
     held_since: float = 0.0
     waiting_since: float = 0.0
+    # told since when it is held (monotonic ms), 0 when let go; whoever looks at this process from outside wants to know
+    tell_tenure: Callable[[int], None] = lambda _: None
     _mutex: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
@@ -60,9 +62,11 @@ class WriteLock:
         with self._mutex:
             self._take()
             self.waiting_since, self.held_since = 0.0, time.monotonic()
+            self.tell_tenure(int(self.held_since * 1000))
             try:
                 yield
             finally:
+                self.tell_tenure(0)
                 self.held_since = 0.0
                 fcntl.lockf(self.fd, fcntl.LOCK_UN, 1, _LOCK)
 

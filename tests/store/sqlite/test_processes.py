@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -178,3 +179,14 @@ async def test_an_idle_store_gives_signs_of_life(opened: Opened) -> None:
     first = await beats()
     clock.move(60)
     await until(one_more)
+
+
+async def test_since_when_the_write_lock_is_held_is_told_while_it_is_and_no_longer(store: SqliteStore) -> None:
+    told: list[int] = []
+    before_ms = int(time.monotonic() * 1000)
+    store.tell_tenure(told.append)
+    await store.submit(new_run())
+    assert len(told) >= 2
+    since, let_go = told[-2:]
+    assert before_ms <= since <= time.monotonic() * 1000
+    assert let_go == 0
