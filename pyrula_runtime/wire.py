@@ -80,10 +80,50 @@ class Dump:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What a supervisor knows of the end of a worker; `cause` is one of core.blame.Cause.
+
+    `guilty` is the run whose code was found blocking, and `entries` the number of the lane's record at that moment: it
+    counts only if the black box still says the same. `line` and `stack` are of that code.
+    """
+
+    cause: str
+    in_cell: bool = False
+    worker: str = ""
+    pid: int = 0
+    exit: str = ""
+    guilty: str = ""
+    entries: int = 0
+    for_ms: int = 0
+    line: str = ""
+    stack: str = ""
+    rss_bytes: int = 0
+    limit_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Bury:
     """To the clerk: this incarnation is dead; free all that it holds. Told again until `Buried` comes."""
 
     incarnation: str
+    finding: Finding = Finding(cause="blameless")
+
+
+class Stage(StrEnum):
+    """How far the clerk is to stand in for a worker that lives and cannot speak."""
+
+    renew = "renew"  # keep its locks alive
+    evacuate = "evacuate"  # hand back what it holds but for one run, and keep that one's lock alive
+    over = "over"  # it speaks again, or is dead
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandIn:
+    """To the clerk: this worker is mute. Told again while it is so. `keep` is the run that is not handed back."""
+
+    incarnation: str
+    stage: Stage
+    keep: str = ""
 
 
 # from its processes
@@ -104,6 +144,7 @@ class Ready:
     incarnation: str
     serves: tuple[str, ...] = ()
     note: str = ""
+    limits_ms: dict[str, int] = field(default_factory=dict)  # how long a workflow's code may block, where it is longer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +196,8 @@ class Blocked:
     line: str
     stack: str
     gil_held: bool = False
+    op_id: str = ""
+    hint: str = ""  # which call blocks, and what to do instead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +206,32 @@ class Unblocked:
 
     incarnation: str
     after_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evacuated:
+    """From a worker about itself, or from the clerk about a mute one: these runs were handed back, uncharged."""
+
+    incarnation: str
+    worker: str  # the incarnation that held them
+    run_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """From the clerk: what the death of a worker meant for one run that it held."""
+
+    incarnation: str
+    worker: str  # the dead incarnation
+    run_id: str
+    workflow: str
+    cause: str  # one of core.blame.Cause
+    step: str = ""
+    line: str = ""
+    charged: int = 0
+    marked: bool = False
+    suspect: bool = False
+    quarantined: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +268,7 @@ Message = (
     | Drain
     | Dump
     | Bury
+    | StandIn
     | Hello
     | Ready
     | CannotStart
@@ -206,6 +276,8 @@ Message = (
     | Report
     | Blocked
     | Unblocked
+    | Evacuated
+    | Judged
     | Stack
     | Buried
     | Queue
@@ -271,7 +343,9 @@ _READ: dict[Any, Callable[[Any], Any]] = {
     "bool": _a(bool),
     "float": _number,
     "Role": Role,
+    "Stage": Stage,
     "Start": lambda value: _message(Start, _a(dict)(value)),
+    "Finding": lambda value: _message(Finding, _a(dict)(value)),
     "tuple[str, ...]": _texts,
     "dict[str, Any]": _a(dict),
     "dict[str, int]": _counts,

@@ -11,9 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pyrula_runtime.core.errors import ErrorRecord
-
-Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+from pyrula_runtime.core.errors import ErrorRecord, Json
 
 
 class OpKind(StrEnum):

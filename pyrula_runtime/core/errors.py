@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-JsonScalar = str | int | float | bool | None
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class ErrorRecord:
     type: str
     message: str
     traceback: str = ""
-    detail: dict[str, JsonScalar] = field(default_factory=dict)
+    detail: dict[str, Json] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"{self.type}: {self.message}" if self.message else self.type

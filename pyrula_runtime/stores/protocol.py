@@ -65,14 +65,26 @@ class Serves:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Dossier:
+    """What is held against a run (core.blame): `record` is opaque to a store, a suspect is for `suspects` claims."""
+
+    record: bytes = b""
+    is_suspect: bool = False
+
+
+CLEAN = Dossier()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimRequest:
-    """What a worker can take now."""
+    """What a worker can take now: with `suspects` runs that are suspects and no others, without it all others."""
 
     incarnation: str
     serves: tuple[Serves, ...]
     limit: int
     lock_ttl_ms: int
     to_status: RunStatus  # the status of a claimed run, from the core's table
+    suspects: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +105,7 @@ class Claim:
     created_ms: int
     started_ms: int
     cancel_requested: bool
-    charges_ms: tuple[int, ...] = ()
+    dossier: Dossier = CLEAN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +121,8 @@ class Ending:
 class Commit:
     """Append `entries` at position `expected_len` and, if `ending` is given, end the turn: one atomic write.
 
-    `claim` asks for more runs in the same round trip; it is looked at only if the commit itself succeeds.
+    `dossier` replaces what is held against the run, in the same write. `claim` asks for more runs in the same round
+    trip; it is looked at only if the commit itself succeeds.
     """
 
     token: Token
@@ -118,6 +131,7 @@ class Commit:
     lock_ttl_ms: int
     ending: Ending | None = None
     claim: ClaimRequest | None = None
+    dossier: Dossier | None = None
 
 
 class Append(Enum):
@@ -141,7 +155,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """Give a run back and, if `charges_ms` is given, write its charges: the fence is consumed by it.
+    """Give a run back and, if `dossier` is given, write what is held against it: the fence is consumed by it.
 
     `status` says where the run goes; a run released to a claimable status (`ready=True`) goes to the front of its
     queue, since it has waited its turn before.
@@ -151,7 +165,7 @@ class Release:
     status: RunStatus
     ready: bool
     error: bytes | None = None
-    charges_ms: tuple[int, ...] | None = None
+    dossier: Dossier | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +190,7 @@ class Holding:
 
     token: Token
     workflow: str
-    charges_ms: tuple[int, ...]
+    dossier: Dossier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +215,7 @@ class RunRecord:
     journal_bytes: int
     inbox_len: int
     cancel_requested: bool
-    charges_ms: tuple[int, ...]
+    dossier: Dossier
     created_ms: int
     started_ms: int | None
     finished_ms: int | None
@@ -223,7 +237,7 @@ class Amendment:
     status: RunStatus | None = None
     ready: bool | None = None
     cancel_requested: bool | None = None
-    charges_ms: tuple[int, ...] | None = None
+    dossier: Dossier | None = None
     expected_len: int = 0
     append: tuple[bytes, ...] = ()
     clear_outcome: bool = False
@@ -352,6 +366,9 @@ class Store(Protocol):
 
     def counts(self, statuses: frozenset[RunStatus] = EVERY_STATUS) -> Awaitable[Mapping[tuple[str, RunStatus], int]]:
         """How many runs of these statuses there are by workflow and status; the cost grows with their number."""
+
+    def suspects(self) -> Awaitable[int]:
+        """How many suspects wait for a cell: claimable, and by nobody else."""
 
     def beat(self, worker: WorkerRecord, forget_after_ms: int) -> Awaitable[None]:
         """Register or refresh a worker; drop records that were not refreshed for `forget_after_ms`."""
