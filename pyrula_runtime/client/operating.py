@@ -7,7 +7,7 @@ from pyrula_runtime.core import operator
 from pyrula_runtime.core.operator import Change, Standing
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.engine.codec import dump_entry, load_entry, load_error
-from pyrula_runtime.stores.protocol import Amendment, RunRecord
+from pyrula_runtime.stores.protocol import CLEAN, Amendment, RunRecord
 
 
 async def cancel(door: Door, run_id: str) -> None:
@@ -47,7 +47,7 @@ def _amendment(record: RunRecord, change: Change) -> Amendment:
         status=change.status,
         ready=None if change.status is None else change.status is RunStatus.queued,
         cancel_requested=change.cancel_requested,
-        charges_ms=() if change.is_fresh_start else None,
+        dossier=CLEAN if change.is_fresh_start else None,
         expected_len=record.journal_len,
         append=tuple(map(dump_entry, change.entries)),
         clear_outcome=change.is_fresh_start,

@@ -20,7 +20,7 @@ from pyrula_runtime.core.entries import (
 )
 from pyrula_runtime.core.errors import ErrorRecord
 from pyrula_runtime.core.status import RunStatus
-from pyrula_runtime.engine.codec import error_to_json, load_entry, load_error, load_json
+from pyrula_runtime.engine.codec import error_to_json, load_entry, load_error, load_json, load_record
 from pyrula_runtime.stores.protocol import RunRecord
 
 _KINDS: dict[type[Entry], str] = {
@@ -60,7 +60,7 @@ def summary(record: RunRecord) -> RunSummary:
         status=record.status,
         error=None if record.error is None else load_error(record.error),
         cancel_requested=record.cancel_requested,
-        charges=record.charges_ms,
+        charges=tuple(each.at_ms for each in load_record(record.dossier.record).charges),
         journal_len=record.journal_len,
         created_ms=record.created_ms,
         started_ms=record.started_ms,
@@ -71,14 +71,15 @@ def summary(record: RunRecord) -> RunSummary:
 def description(record: RunRecord, journal: Sequence[bytes]) -> dict[str, Any]:
     """The run and its journal."""
     entries = [load_entry(raw) for raw in journal]
+    against = load_record(record.dossier.record)
     counting = {position for position, _ in in_force(entries)}
     return {
         "run_id": record.run_id,
         "workflow": record.workflow,
         "status": record.status.value,
         "version": record.version,
-        "charges": list(record.charges_ms),
-        "marks": [],
+        "charges": [each.at_ms for each in against.charges],
+        "marks": [each.at_ms for each in against.marks],
         "cancel_requested": record.cancel_requested,
         "input": load_json(record.input),
         "result": None if record.result is None else load_json(record.result),

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pyrula_runtime.core.errors import ErrorRecord, Json
+from pyrula_runtime.core.errors import ErrorRecord
+from pyrula_runtime.core.errors import Json as Json
 
 
 class OpKind(StrEnum):

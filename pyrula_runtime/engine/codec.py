@@ -1,14 +1,17 @@
-"""Journal entries and errors as bytes: one JSON document each, short keys, never pickle.
+"""Journal entries, errors and what is held against a run as bytes: one JSON document each, never pickle.
 
-The letters under `k` are stored for ever; a new kind gets a new letter and an old one keeps its meaning.
+The letters under `k` are stored for ever; a new kind gets a new letter and an old one keeps its meaning. A record of
+blame has the names of its fields, without those that say nothing; what a newer version has added to it is passed over.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from typing import Any, TypeVar
 
 import orjson
 
+from pyrula_runtime.core.blame import NOTHING, Cause, Charge, Evidence, Mark, Record
 from pyrula_runtime.core.entries import (
     AttemptFailed,
     CancelRequested,
@@ -23,6 +26,9 @@ from pyrula_runtime.core.entries import (
     Withdrawn,
 )
 from pyrula_runtime.core.errors import ErrorRecord, InputError
+from pyrula_runtime.stores.protocol import Dossier
+
+Fact = TypeVar("Fact", Evidence, Mark)
 
 
 def dump_json(value: Json) -> bytes:
@@ -104,3 +110,43 @@ def load_entry(raw: bytes) -> Entry:
     if kind == "a":
         return AttemptFailed(op=op, at_ms=at, number=tree["n"], error=error, retry_at_ms=tree["r"])
     raise ValueError(f"journal entry of unknown kind {kind!r}: written by a newer version of Pyrula")
+
+
+def dump_record(record: Record) -> bytes:
+    """What is held against a run as bytes; nothing is no bytes."""
+    return orjson.dumps(_said(record)) if record != NOTHING else b""
+
+
+def load_record(raw: bytes) -> Record:
+    """What is held against a run, back from bytes."""
+    if not raw:
+        return NOTHING
+    tree = orjson.loads(raw)
+    charges = (
+        Charge(at_ms=each["at_ms"], evidence=_heard(Evidence, each["evidence"])) for each in tree.get("charges", ())
+    )
+    marks = (_heard(Mark, each) for each in tree.get("marks", ()))
+    return Record(charges=tuple(charges), marks=tuple(marks), is_suspect=tree.get("is_suspect", False))
+
+
+def dossier_of(record: Record) -> Dossier:
+    """A record as a store keeps it."""
+    return Dossier(record=dump_record(record), is_suspect=record.is_suspect)
+
+
+def _said(value: Any) -> dict[str, Any]:
+    said = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+    defaults = {each.name: each.default for each in dataclasses.fields(value)}
+    return {name: _plain(one) for name, one in said.items() if one != defaults[name]}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_said(each) for each in value]
+    return _said(value) if dataclasses.is_dataclass(value) else value
+
+
+def _heard(kind: type[Fact], tree: dict[str, Any]) -> Fact:
+    known = {each.name: tree[each.name] for each in dataclasses.fields(kind) if each.name in tree}
+    # a cause that only a newer version tells apart is one that we do not know
+    return kind(**(known | {"cause": Cause(known["cause"]) if known["cause"] in set(Cause) else Cause.killed}))

@@ -151,6 +151,9 @@ class Seam:
     ) -> asyncio.Future[Mapping[tuple[str, RunStatus], int]]:
         return self._cross("counts", lambda: self._store.counts(statuses))
 
+    def suspects(self) -> asyncio.Future[int]:
+        return self._cross("suspects", self._store.suspects)
+
     def beat(self, worker: p.WorkerRecord, forget_after_ms: int) -> asyncio.Future[None]:
         return self._cross("beat", lambda: self._store.beat(worker, forget_after_ms))
 

@@ -27,9 +27,10 @@ from pyrula.workflows import (
     step,
     workflow,
 )
+from pyrula_runtime.core.blame import Cause, Charge, Evidence, Record
 from pyrula_runtime.core.errors import ErrorRecord
 from pyrula_runtime.core.status import TERMINAL
-from pyrula_runtime.engine.codec import dump_error
+from pyrula_runtime.engine.codec import dossier_of, dump_error
 from pyrula_runtime.stores.protocol import ClaimRequest, Listening, Release, Serves, Store
 from tests.workflows.serving import LIMIT_S, served, url_in, worker_in
 
@@ -349,7 +350,10 @@ async def test_quarantined_and_paused_runs_start_afresh(url: str, status: RunSta
         run = await client.submit("gated")
         claim = await claimed(store, "gated")
         error = dump_error(ErrorRecord(type="EventLoopBlocked", message="blocked"))
-        await store.release(Release(token=claim.token, status=status, ready=False, error=error, charges_ms=(1, 2)))
+        evidence = Evidence(at_ms=1, cause=Cause.loop_blocked, worker="w")
+        charges = (Charge(at_ms=1, evidence=evidence), Charge(at_ms=2, evidence=evidence))
+        dossier = dossier_of(Record(charges=charges))
+        await store.release(Release(token=claim.token, status=status, ready=False, error=error, dossier=dossier))
         told = await run.describe()
         assert (told["status"], told["charges"], told["error"]["type"]) == (status.value, [1, 2], "EventLoopBlocked")
         if status in TERMINAL:

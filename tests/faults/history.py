@@ -23,6 +23,7 @@ from typing import Any, cast
 
 from pyrula_runtime.core.errors import StoreUnavailable
 from pyrula_runtime.core.locks import Token
+from pyrula_runtime.engine.codec import load_record
 from pyrula_runtime.stores import protocol as p
 
 Seen = dict[str, Any]
@@ -208,7 +209,7 @@ async def _final(store: p.Store, record: p.RunRecord) -> FinalRun:
         fence=record.fence,
         held=record.owner is not None,
         journal=tuple(digest(raw) for raw in await whole_journal(store, record.run_id)),
-        charges=len(record.charges_ms),
+        charges=len(load_record(record.dossier.record).charges),
     )
 
 

@@ -11,6 +11,7 @@ from pyrula.workflows import RunStatus
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.duties.burial import Burial, free_all
 from pyrula_runtime.stores.opening import open_store
+from pyrula_runtime.stores.protocol import CLEAN
 from tests.faults.check_history import check, history_of
 from tests.faults.history import final_runs, load
 from tests.faults.plan import Point
@@ -164,7 +165,7 @@ async def test_a_step_that_kills_its_process_is_done_again_and_its_neighbours_fi
         (await gate.visit()).let_in()
     for run in (*neighbours, deadly):
         record = await world.ended(run)
-        assert (record.status, record.charges_ms) == (RunStatus.completed, ())
+        assert (record.status, record.dossier) == (RunStatus.completed, CLEAN)
         assert set(world.marks(run).values()) == {1}
 
 

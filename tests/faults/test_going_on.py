@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from pyrula.workflows import RunStatus
+from pyrula_runtime.stores.protocol import CLEAN
 from tests.faults.plan import Point
 from tests.faults.world import BRISK, World
 
@@ -41,7 +42,7 @@ async def test_a_blocked_lane_costs_its_neighbours_no_lock(world: World) -> None
         visit.let_in()
     for run in (*neighbours, blocking):
         record = await world.ended(run)
-        assert (record.status, record.fence, record.charges_ms) == (RunStatus.completed, 1, ())
+        assert (record.status, record.fence, record.dossier) == (RunStatus.completed, 1, CLEAN)
         assert set(world.marks(run).values()) == {1}
     assert gate.is_quiet
     assert "blocked for" in world.log(worker)

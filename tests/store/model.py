@@ -95,7 +95,11 @@ class ModelStore:
 
     def _claim(self, request: p.ClaimRequest) -> tuple[p.Claim, ...]:
         lines = {(serves.workflow, version) for serves in request.serves for version in (None, serves.version)}
-        fit = [run for run in self.world.runs.values() if run.ready and (run.new.workflow, run.new.version) in lines]
+        fit = [
+            run
+            for run in self.world.runs.values()
+            if run.ready and run.dossier.is_suspect is request.suspects and (run.new.workflow, run.new.version) in lines
+        ]
         if fit:
             self.world.sign_of_life()
         return tuple(self._take(run, request) for run in fit[: request.limit])
@@ -117,7 +121,7 @@ class ModelStore:
             created_ms=run.created_ms,
             started_ms=run.started_ms,
             cancel_requested=run.cancel_requested,
-            charges_ms=run.charges_ms,
+            dossier=run.dossier,
         )
 
     @verb
@@ -148,6 +152,7 @@ class ModelStore:
         claims: tuple[p.Claim, ...] = ()
         if append is p.Append.done:
             run.journal += commit.entries
+            run.dossier = run.dossier if commit.dossier is None else commit.dossier
         if append in (p.Append.done, p.Append.duplicate) and run.held:
             run.lock_until_ms = self._mono_ms + commit.lock_ttl_ms
         if append is p.Append.done and commit.ending is not None:
@@ -195,7 +200,7 @@ class ModelStore:
             return False
         run.let_go()
         run.nonce, run.ready = None, release.ready
-        run.charges_ms = run.charges_ms if release.charges_ms is None else release.charges_ms
+        run.dossier = run.dossier if release.dossier is None else release.dossier
         run.error = run.error if release.error is None else release.error
         self._set_status(run, release.status)
         if release.ready:
@@ -220,7 +225,7 @@ class ModelStore:
         run.journal += wanted.append
         run.ready = run.ready if wanted.ready is None else wanted.ready
         run.cancel_requested = run.cancel_requested if wanted.cancel_requested is None else wanted.cancel_requested
-        run.charges_ms = run.charges_ms if wanted.charges_ms is None else wanted.charges_ms
+        run.dossier = run.dossier if wanted.dossier is None else wanted.dossier
         if wanted.status is None:
             run.rev += 1
         else:
@@ -263,7 +268,7 @@ class ModelStore:
     @verb
     def holdings(self, incarnation: str) -> tuple[p.Holding, ...]:
         return tuple(
-            p.Holding(token=run.token(), workflow=run.new.workflow, charges_ms=run.charges_ms)
+            p.Holding(token=run.token(), workflow=run.new.workflow, dossier=run.dossier)
             for run in self.world.runs.values()
             if run.owner == incarnation
         )
@@ -289,7 +294,7 @@ class ModelStore:
             journal_bytes=sum(map(len, run.journal)),
             inbox_len=len(run.inbox),
             cancel_requested=run.cancel_requested,
-            charges_ms=run.charges_ms,
+            dossier=run.dossier,
             created_ms=run.created_ms,
             started_ms=run.started_ms,
             finished_ms=run.finished_ms,
@@ -316,6 +321,10 @@ class ModelStore:
     @verb
     def counts(self, statuses: frozenset[RunStatus] = p.EVERY_STATUS) -> Mapping[tuple[str, RunStatus], int]:
         return Counter((run.new.workflow, run.status) for run in self.world.runs.values() if run.status in statuses)
+
+    @verb
+    def suspects(self) -> int:
+        return sum(run.ready and run.dossier.is_suspect for run in self.world.runs.values())
 
     @verb
     def beat(self, worker: p.WorkerRecord, forget_after_ms: int) -> None:

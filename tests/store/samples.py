@@ -10,7 +10,17 @@ from itertools import count
 from pyrula_runtime.core.ids import run_id
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import RunStatus
-from pyrula_runtime.stores.protocol import Claim, ClaimRequest, Commit, Ending, NewRun, Serves, Store, WorkerRecord
+from pyrula_runtime.stores.protocol import (
+    Claim,
+    ClaimRequest,
+    Commit,
+    Dossier,
+    Ending,
+    NewRun,
+    Serves,
+    Store,
+    WorkerRecord,
+)
 
 TTL_MS = 30_000
 DAY_MS = 86_400_000
@@ -38,7 +48,11 @@ def new_run(
 
 
 def request(
-    *serves: tuple[str, str | None], limit: int = 10, incarnation: str = "w-1", ttl_ms: int = TTL_MS
+    *serves: tuple[str, str | None],
+    limit: int = 10,
+    incarnation: str = "w-1",
+    ttl_ms: int = TTL_MS,
+    suspects: bool = False,
 ) -> ClaimRequest:
     return ClaimRequest(
         incarnation=incarnation,
@@ -46,6 +60,7 @@ def request(
         limit=limit,
         lock_ttl_ms=ttl_ms,
         to_status=RunStatus.running,
+        suspects=suspects,
     )
 
 
@@ -55,11 +70,21 @@ def appending(
     *entries: bytes,
     ending: Ending | None = None,
     claim: ClaimRequest | None = None,
+    dossier: Dossier | None = None,
 ) -> Commit:
-    return Commit(token=token, expected_len=at, entries=entries, lock_ttl_ms=TTL_MS, ending=ending, claim=claim)
+    return Commit(
+        token=token,
+        expected_len=at,
+        entries=entries,
+        lock_ttl_ms=TTL_MS,
+        ending=ending,
+        claim=claim,
+        dossier=dossier,
+    )
 
 
 COMPLETED = Ending(status=RunStatus.completed, result=b'"done"')
+SUSPECT = Dossier(record=b'{"marks": 1}', is_suspect=True)
 FAILED = Ending(status=RunStatus.failed, error=b'{"type": "Boom"}')
 
 

@@ -37,7 +37,7 @@ VERSIONS = st.sampled_from([None, "1", "2"])
 NOBODY = Token(run_id="", fence=0, nonce="")
 WORKERS = st.sampled_from(["w-1", "w-2"])
 ENTRIES = st.lists(st.sampled_from([b"x", b"yy", b"z" * 50]), max_size=4).map(tuple)
-CHARGES = st.none() | st.lists(st.integers(0, 9), max_size=3).map(tuple)
+DOSSIERS = st.none() | st.builds(p.Dossier, record=st.sampled_from([b"", b"1", b"2"]), is_suspect=st.booleans())
 DOCUMENTS = st.none() | st.sampled_from([b'"one"', b'"two"'])
 ENDINGS = st.builds(p.Ending, status=st.sampled_from([*TERMINAL, RunStatus.waiting]), result=DOCUMENTS, error=DOCUMENTS)
 SERVES = st.lists(st.builds(p.Serves, workflow=WORKFLOWS, version=VERSIONS), min_size=1, max_size=3).map(tuple)
@@ -48,6 +48,7 @@ REQUESTS = st.builds(
     limit=st.integers(1, 3),
     lock_ttl_ms=st.just(TTL_MS),
     to_status=st.just(RunStatus.running),
+    suspects=st.sampled_from([False, False, True]),
 )
 SUBMITS = st.builds(
     lambda run, workflow, version, key: new_run(workflow, version, run=run, key=key, digest=workflow),
@@ -64,6 +65,7 @@ COMMITS = st.builds(
     lock_ttl_ms=st.just(TTL_MS),
     ending=st.none() | ENDINGS,
     claim=st.none() | REQUESTS,
+    dossier=DOSSIERS,
 )
 RELEASES = st.one_of(
     [
@@ -73,7 +75,7 @@ RELEASES = st.one_of(
             status=st.just(status),
             ready=st.just(status is RunStatus.queued),
             error=DOCUMENTS,
-            charges_ms=CHARGES,
+            dossier=DOSSIERS,
         )
         for status in (RunStatus.queued, RunStatus.paused, RunStatus.quarantined)
     ]
@@ -87,7 +89,7 @@ AMENDMENTS = st.one_of(
             status=st.just(status),
             ready=st.just(None if status is None else status is RunStatus.queued),
             cancel_requested=st.none() | st.booleans(),
-            charges_ms=CHARGES,
+            dossier=DOSSIERS,
             append=ENTRIES,
             clear_outcome=st.booleans(),
         )
@@ -218,8 +220,8 @@ class Histories(RuleBasedStateMachine):
     @rule(name=WORKERS)
     def holdings(self, name: str) -> None:
         modelled, real = self.run(lambda store: store.holdings(name))
-        assert [(held.token.run_id, held.token.fence, held.charges_ms) for held in real] == [
-            (held.token.run_id, held.token.fence, held.charges_ms) for held in modelled
+        assert [(held.token.run_id, held.token.fence, held.dossier) for held in real] == [
+            (held.token.run_id, held.token.fence, held.dossier) for held in modelled
         ]
 
     @rule(run=RUNS, start=st.integers(0, 4), max_bytes=st.sampled_from([1, 60, 1_000_000]))
@@ -232,6 +234,7 @@ class Histories(RuleBasedStateMachine):
             self.same(lambda store: store.find(p.RunQuery()))
             self.same(lambda store: store.counts())
             self.same(lambda store: store.workers())
+            self.same(lambda store: store.suspects())
 
     def teardown(self) -> None:
         if not hasattr(self, "loop"):

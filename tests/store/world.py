@@ -30,7 +30,7 @@ class Run:
     journal: list[bytes] = field(default_factory=list)
     inbox: list[p.Message] = field(default_factory=list)
     cancel_requested: bool = False
-    charges_ms: tuple[int, ...] = ()
+    dossier: p.Dossier = p.CLEAN
     result: bytes | None = None
     error: bytes | None = None
     started_ms: int | None = None

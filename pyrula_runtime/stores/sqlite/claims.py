@@ -6,7 +6,6 @@ of its version alone, so one that nobody here serves holds nobody up.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from heapq import merge
@@ -17,24 +16,20 @@ import apsw
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.stores.protocol import Claim, ClaimRequest, Holding, Lapsed, Renewed, Wake
-from pyrula_runtime.stores.sqlite import journal, pulse
+from pyrula_runtime.stores.sqlite import dossiers, journal, pulse
 from pyrula_runtime.stores.sqlite.queries import named
 from pyrula_runtime.stores.sqlite.transaction import Tx, rows
 
 SQL = named("claims")
 
 
-def charges(stored: str) -> tuple[int, ...]:
-    """Charges as they are kept in the run's row."""
-    return () if stored == "[]" else tuple(json.loads(stored))
-
-
 def _places(db: apsw.Connection, request: ClaimRequest, limit: int) -> list[int]:
+    which = "_suspects" if request.suspects else ""
     lines = []
     for serves in request.serves:
-        lines.append(rows(db, SQL["unpinned"], (serves.workflow, limit)))
+        lines.append(rows(db, SQL[f"unpinned{which}"], (serves.workflow, limit)))
         if serves.version is not None:
-            lines.append(rows(db, SQL["pinned"], (serves.workflow, limit, serves.version)))
+            lines.append(rows(db, SQL[f"pinned{which}"], (serves.workflow, limit, serves.version)))
     # a workflow served in two versions offers its unpinned runs twice
     oldest_first = dict.fromkeys(n for (n,) in merge(*lines))
     return list(islice(oldest_first, limit))
@@ -56,7 +51,7 @@ def _take(tx: Tx, n: int, request: ClaimRequest) -> Claim:
     nonce = os.urandom(8).hex()
     until_ms = tx.mono_ms + request.lock_ttl_ms
     (row,) = tx.rows(SQL["take"], n, request.to_status, nonce, request.incarnation, until_ms, tx.wall_ms)
-    run_id, fence, workflow, version, length, size, created_ms, started_ms, cancel, charges_ms, input_ = row
+    run_id, fence, workflow, version, length, size, created_ms, started_ms, cancel, record, suspect, input_ = row
     return Claim(
         token=Token(run_id=run_id, fence=fence, nonce=nonce),
         workflow=workflow,
@@ -68,7 +63,7 @@ def _take(tx: Tx, n: int, request: ClaimRequest) -> Claim:
         created_ms=created_ms,
         started_ms=started_ms,
         cancel_requested=bool(cancel),
-        charges_ms=charges(charges_ms),
+        dossier=dossiers.told(record, suspect),
     )
 
 
@@ -99,6 +94,16 @@ def reclaim_lapsed(tx: Tx, to_status: RunStatus, lock_ttl_ms: int, limit: int) -
 def holdings(db: apsw.Connection, incarnation: str) -> tuple[Holding, ...]:
     """What an incarnation holds."""
     return tuple(
-        Holding(token=Token(run_id=run_id, fence=fence, nonce=nonce), workflow=workflow, charges_ms=charges(charges_ms))
-        for run_id, fence, nonce, workflow, charges_ms in db.execute(SQL["holdings"], (incarnation,))
+        Holding(
+            token=Token(run_id=run_id, fence=fence, nonce=nonce),
+            workflow=workflow,
+            dossier=dossiers.told(record, suspect),
+        )
+        for run_id, fence, nonce, workflow, record, suspect in db.execute(SQL["holdings"], (incarnation,))
     )
+
+
+def suspects(db: apsw.Connection) -> int:
+    """How many suspects can be claimed."""
+    ((count,),) = rows(db, SQL["suspects"], ())
+    return int(count)

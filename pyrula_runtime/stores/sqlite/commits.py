@@ -9,7 +9,7 @@ so it is told `fenced`.
 from __future__ import annotations
 
 from pyrula_runtime.stores.protocol import Append, Commit, Committed, Ending, Wake
-from pyrula_runtime.stores.sqlite import journal
+from pyrula_runtime.stores.sqlite import dossiers, journal
 from pyrula_runtime.stores.sqlite.claims import claim
 from pyrula_runtime.stores.sqlite.queries import named
 from pyrula_runtime.stores.sqlite.transaction import Tx, Value
@@ -30,6 +30,8 @@ def commit(tx: Tx, wanted: Commit) -> Committed:
         return _not_done(tx, wanted)
     ((run, cancel),) = found
     journal.append(tx.db, run, wanted.expected_len, wanted.entries)
+    if wanted.dossier is not None:
+        dossiers.replace(tx, run, wanted.dossier)
     if wanted.ending is not None:
         _settle(tx, run, wanted.ending)
     return Committed(

@@ -16,7 +16,7 @@ import apsw
 
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.stores.protocol import RunQuery, RunRecord
-from pyrula_runtime.stores.sqlite.claims import charges
+from pyrula_runtime.stores.sqlite import dossiers
 from pyrula_runtime.stores.sqlite.queries import named
 from pyrula_runtime.stores.sqlite.transaction import rows
 
@@ -33,7 +33,7 @@ def read(db: apsw.Connection, run_id: str, mono_ms: int) -> RunRecord | None:
 
 def _record(row: tuple[Any, ...], mono_ms: int) -> RunRecord:
     run_id, workflow, version, status, rev, fence, input_, result, error, digest, *rest = row
-    length, size, inbox, cancel, charges_ms, created_ms, started_ms, finished_ms, owner, lock_until = rest
+    length, size, inbox, cancel, against, suspect, created_ms, started_ms, finished_ms, owner, lock_until = rest
     return RunRecord(
         run_id=run_id,
         workflow=workflow,
@@ -49,7 +49,7 @@ def _record(row: tuple[Any, ...], mono_ms: int) -> RunRecord:
         journal_bytes=size,
         inbox_len=inbox,
         cancel_requested=bool(cancel),
-        charges_ms=charges(charges_ms),
+        dossier=dossiers.told(against, suspect),
         created_ms=created_ms,
         started_ms=started_ms,
         finished_ms=finished_ms,

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import json
-
 from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.stores.protocol import Amendment, Release, Wake
-from pyrula_runtime.stores.sqlite import journal
+from pyrula_runtime.stores.sqlite import dossiers, journal
 from pyrula_runtime.stores.sqlite.queries import named
 from pyrula_runtime.stores.sqlite.transaction import Tx
 
 SQL = named("releases")
-
-
-def _stored(charges_ms: tuple[int, ...] | None) -> str | None:
-    return None if charges_ms is None else json.dumps(charges_ms)
 
 
 def _finished(tx: Tx, status: RunStatus | None) -> int | None:
@@ -23,7 +17,7 @@ def _finished(tx: Tx, status: RunStatus | None) -> int | None:
 
 
 def release(tx: Tx, wanted: Release) -> bool:
-    """Let go of the run under its token, with the charges in the same write."""
+    """Let go of the run under its token, with what is held against it in the same write."""
     token = wanted.token
     found = tx.rows(
         SQL["release"],
@@ -32,11 +26,12 @@ def release(tx: Tx, wanted: Release) -> bool:
         token.nonce,
         wanted.status,
         int(wanted.ready),
-        _stored(wanted.charges_ms),
+        dossiers.suspect(wanted.dossier),
         _finished(tx, wanted.status),
     )
     if not found:
         return False
+    dossiers.write(tx, found[0][0], wanted.dossier)
     if wanted.error is not None:
         tx.rows(SQL["error"], found[0][0], wanted.error)
     _wake(tx, ready=wanted.ready, status=wanted.status)
@@ -80,8 +75,9 @@ def _write(tx: Tx, run: int, wanted: Amendment) -> None:
         wanted.status,
         None if wanted.ready is None else int(wanted.ready),
         None if wanted.cancel_requested is None else int(wanted.cancel_requested),
-        _stored(wanted.charges_ms),
+        dossiers.suspect(wanted.dossier),
         len(wanted.append),
         sum(map(len, wanted.append)),
         _finished(tx, wanted.status),
     )
+    dossiers.write(tx, run, wanted.dossier)

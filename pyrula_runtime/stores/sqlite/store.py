@@ -138,6 +138,9 @@ class SqliteStore:
     ) -> asyncio.Future[Mapping[tuple[str, RunStatus], int]]:
         return self._read(partial(listing.counts, statuses=statuses))
 
+    def suspects(self) -> asyncio.Future[int]:
+        return self._read(claims.suspects)
+
     def beat(self, worker: p.WorkerRecord, forget_after_ms: int) -> asyncio.Future[None]:
         return self._write(partial(workers.beat, worker=worker, forget_after_ms=forget_after_ms))
 

@@ -6,7 +6,7 @@ import asyncio
 from itertools import pairwise
 
 from pyrula_runtime.core.status import RunStatus
-from pyrula_runtime.stores.protocol import Release, Store
+from pyrula_runtime.stores.protocol import CLEAN, Release, Store
 from tests.store.manual_clock import ManualClock
 from tests.store.samples import TTL_MS, appending, new_run, request
 from tests.store.sites import Site
@@ -22,7 +22,7 @@ async def test_a_claim_takes_the_oldest_and_carries_what_a_turn_needs(store: Sto
     assert [first.token.run_id, second.token.run_id] == [run.run_id for run in runs[:2]]
     assert (first.input, first.journal, first.journal_len, first.journal_bytes) == (b"0", (), 0, 0)
     assert (first.created_ms, first.started_ms) == (created_ms, clock.wall_ms())
-    assert (first.cancel_requested, first.charges_ms, first.token.fence) == (False, (), 1)
+    assert (first.cancel_requested, first.dossier, first.token.fence) == (False, CLEAN, 1)
     record = await store.read(runs[0].run_id)
     assert record is not None
     assert (record.status, record.owner, record.lock_left_ms, record.rev) == (RunStatus.running, "w-1", TTL_MS, 2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyrula_runtime.core.status import RunStatus
-from pyrula_runtime.stores.protocol import Append, Release, Store
+from pyrula_runtime.stores.protocol import CLEAN, Append, Dossier, Release, Store
 from tests.store.manual_clock import ManualClock
 from tests.store.samples import TTL_MS, appending, claimed, new_run, request
 
@@ -76,11 +76,11 @@ async def test_of_two_recoverers_on_one_stale_list_only_one_recovers(store: Stor
 async def test_a_stale_holding_releases_nothing(store: Store) -> None:
     claim = await claimed(store)
     (stale,) = await store.holdings("w-1")
-    assert (stale.token, stale.workflow, stale.charges_ms) == (claim.token, "order", ())
-    assert await store.release(Release(token=stale.token, status=QUEUED, ready=True, charges_ms=(1,)))
+    assert (stale.token, stale.workflow, stale.dossier) == (claim.token, "order", CLEAN)
+    assert await store.release(Release(token=stale.token, status=QUEUED, ready=True, dossier=Dossier(record=b"1")))
     (again,) = await store.claim(request(incarnation="w-2"))
-    assert not await store.release(Release(token=stale.token, status=QUEUED, ready=True, charges_ms=(1, 1)))
-    assert again.charges_ms == (1,)
+    assert not await store.release(Release(token=stale.token, status=QUEUED, ready=True, dossier=Dossier(record=b"2")))
+    assert again.dossier == Dossier(record=b"1")
     assert await store.holdings("w-1") == ()
     assert [held.token for held in await store.holdings("w-2")] == [again.token]
 

@@ -6,7 +6,7 @@ import pytest
 
 from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.status import RunStatus
-from pyrula_runtime.stores.protocol import Amendment, Append, Release, RunRecord, Store
+from pyrula_runtime.stores.protocol import CLEAN, Amendment, Append, Dossier, Release, RunRecord, Store
 from tests.store.manual_clock import ManualClock
 from tests.store.samples import COMPLETED, FAILED, TTL_MS, appending, claimed, journal_of, new_run, request
 
@@ -29,16 +29,16 @@ async def test_a_released_run_goes_to_the_front(store: Store) -> None:
 
 
 async def test_release_and_charge_are_one_write_that_consumes_the_fence(store: Store) -> None:
-    claim = await claimed(store)
-    release = Release(token=claim.token, status=RunStatus.queued, ready=True, charges_ms=(1, 2))
+    claim, charged = await claimed(store), Dossier(record=b"charged")
+    release = Release(token=claim.token, status=RunStatus.queued, ready=True, dossier=charged)
     assert await store.release(release)
     assert not await store.release(release)
     record = await record_of(store, claim.token.run_id)
-    assert (record.status, record.charges_ms, record.rev, record.owner) == (RunStatus.queued, (1, 2), 3, None)
+    assert (record.status, record.dossier, record.rev, record.owner) == (RunStatus.queued, charged, 3, None)
     (again,) = await store.claim(request())
-    assert again.charges_ms == (1, 2)
+    assert again.dossier == charged
     await store.release(Release(token=again.token, status=RunStatus.queued, ready=True))
-    assert (await record_of(store, claim.token.run_id)).charges_ms == (1, 2)
+    assert (await record_of(store, claim.token.run_id)).dossier == charged
 
 
 async def test_a_quarantined_run_keeps_its_evidence_and_is_not_claimable(store: Store, clock: ManualClock) -> None:
@@ -102,7 +102,7 @@ async def test_requeue_clears_the_outcome_and_keeps_the_journal(store: Store) ->
     claim = await claimed(store)
     await store.commit(appending(claim.token, 0, b"step", ending=FAILED))
     requeue = Amendment(
-        run_id=claim.token.run_id, rev=3, status=RunStatus.queued, ready=True, charges_ms=(), clear_outcome=True
+        run_id=claim.token.run_id, rev=3, status=RunStatus.queued, ready=True, dossier=CLEAN, clear_outcome=True
     )
     assert await store.amend(requeue)
     record = await record_of(store, claim.token.run_id)

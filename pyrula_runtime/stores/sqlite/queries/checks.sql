@@ -1,5 +1,8 @@
 -- name: ready_and_held
-SELECT 'run ' || id || ' is both claimable and held' FROM run WHERE ready = 1 AND lock_until IS NOT NULL
+SELECT 'run ' || id || ' is both claimable and held' FROM run WHERE ready > 0 AND lock_until IS NOT NULL
+
+-- name: wrong_line
+SELECT 'run ' || id || ' is claimable as what it is not: a suspect, or none' FROM run WHERE ready > 0 AND ready <> 1 + suspect
 
 -- name: half_held
 SELECT 'run ' || id || ' has a holder without a lock, or a lock without a holder' FROM run
@@ -7,7 +10,7 @@ WHERE (owner IS NULL) <> (lock_until IS NULL) OR (owner IS NOT NULL AND nonce IS
 
 -- name: ended_but_alive
 SELECT 'run ' || id || ' is ' || status || ', yet claimable or held' FROM run
-WHERE status IN (SELECT value FROM json_each(?1)) AND (ready = 1 OR lock_until IS NOT NULL)
+WHERE status IN (SELECT value FROM json_each(?1)) AND (ready > 0 OR lock_until IS NOT NULL)
 
 -- name: journal
 SELECT 'run ' || id || ' says ' || journal_len || ' journal entries of ' || journal_bytes || ' bytes, there are '
@@ -31,5 +34,6 @@ SELECT 'there are ' || what || ' of a run that does not exist (' || run || ')' F
     SELECT 'journal entries' AS what, run FROM journal
     UNION SELECT 'messages', run FROM inbox
     UNION SELECT 'documents', run FROM document
+    UNION SELECT 'dossiers', run FROM dossier
 )
 WHERE run NOT IN (SELECT n FROM run)

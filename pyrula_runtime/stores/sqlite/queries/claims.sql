@@ -4,13 +4,22 @@ SELECT n FROM run WHERE ready = 1 AND workflow = ?1 AND version IS NULL ORDER BY
 -- name: pinned
 SELECT n FROM run WHERE ready = 1 AND workflow = ?1 AND version = ?3 ORDER BY n LIMIT ?2
 
+-- name: unpinned_suspects
+SELECT n FROM run WHERE ready = 2 AND workflow = ?1 AND version IS NULL ORDER BY n LIMIT ?2
+
+-- name: pinned_suspects
+SELECT n FROM run WHERE ready = 2 AND workflow = ?1 AND version = ?3 ORDER BY n LIMIT ?2
+
+-- name: suspects
+SELECT count(*) FROM run WHERE ready = 2
+
 -- name: take
 UPDATE run
 SET ready = 0, status = ?2, rev = rev + 1, fence = fence + 1, nonce = ?3, owner = ?4, lock_until = ?5,
     claim_len = journal_len, started_ms = coalesce(started_ms, ?6)
 WHERE n = ?1
-RETURNING id, fence, workflow, version, journal_len, journal_bytes, created_ms, started_ms, cancel_requested, charges_ms,
-    (SELECT input FROM document WHERE run = n)
+RETURNING id, fence, workflow, version, journal_len, journal_bytes, created_ms, started_ms, cancel_requested,
+    (SELECT record FROM dossier WHERE run = n), suspect, (SELECT input FROM document WHERE run = n)
 
 -- name: renew
 UPDATE run SET lock_until = ?4 WHERE id = ?1 AND fence = ?2 AND nonce = ?3 AND owner IS NOT NULL
@@ -21,7 +30,7 @@ SELECT n FROM run WHERE lock_until < ?1 ORDER BY lock_until LIMIT ?2
 
 -- name: reclaim
 UPDATE run
-SET ready = 1, status = ?2, rev = rev + 1, nonce = NULL, owner = NULL, lock_until = NULL
+SET ready = 1 + suspect, status = ?2, rev = rev + 1, nonce = NULL, owner = NULL, lock_until = NULL
 WHERE n = ?1
 RETURNING id
 
@@ -29,6 +38,6 @@ RETURNING id
 UPDATE run SET lock_until = ?1 WHERE lock_until < ?1
 
 -- name: holdings
-SELECT id, fence, nonce, workflow, charges_ms FROM run INDEXED BY run_lock
+SELECT id, fence, nonce, workflow, (SELECT record FROM dossier WHERE run = n), suspect FROM run INDEXED BY run_lock
 WHERE lock_until IS NOT NULL AND owner = ?1
 ORDER BY +n

@@ -1,8 +1,8 @@
 -- name: one
 SELECT r.id, r.workflow, r.version, r.status, r.rev, r.fence, d.input, d.result, d.error, r.digest, r.journal_len,
-    r.journal_bytes, r.inbox_len, r.cancel_requested, r.charges_ms, r.created_ms, r.started_ms, r.finished_ms, r.owner,
-    r.lock_until
-FROM run r JOIN document d ON d.run = r.n
+    r.journal_bytes, r.inbox_len, r.cancel_requested, o.record, r.suspect, r.created_ms, r.started_ms, r.finished_ms,
+    r.owner, r.lock_until
+FROM run r JOIN document d ON d.run = r.n LEFT JOIN dossier o ON o.run = r.n
 WHERE r.id = ?1
 
 -- name: newest

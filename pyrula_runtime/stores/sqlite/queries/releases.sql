@@ -1,7 +1,7 @@
 -- name: release
 UPDATE run
-SET ready = ?5, status = ?4, rev = rev + 1, nonce = NULL, owner = NULL, lock_until = NULL,
-    charges_ms = coalesce(?6, charges_ms), finished_ms = coalesce(?7, finished_ms)
+SET ready = ?5 * (1 + coalesce(?6, suspect)), status = ?4, rev = rev + 1, nonce = NULL, owner = NULL, lock_until = NULL,
+    suspect = coalesce(?6, suspect), finished_ms = coalesce(?7, finished_ms)
 WHERE id = ?1 AND fence = ?2 AND nonce = ?3 AND owner IS NOT NULL
 RETURNING n
 
@@ -16,8 +16,9 @@ UPDATE run SET nonce = NULL, owner = NULL, lock_until = NULL WHERE n = ?1
 
 -- name: amend
 UPDATE run
-SET rev = rev + 1, status = coalesce(?2, status), ready = coalesce(?3, ready),
-    cancel_requested = coalesce(?4, cancel_requested), charges_ms = coalesce(?5, charges_ms),
+SET rev = rev + 1, status = coalesce(?2, status),
+    ready = coalesce(?3, ready > 0) * (1 + coalesce(?5, suspect)), suspect = coalesce(?5, suspect),
+    cancel_requested = coalesce(?4, cancel_requested),
     journal_len = journal_len + ?6, journal_bytes = journal_bytes + ?7, finished_ms = coalesce(?8, finished_ms)
 WHERE n = ?1
 
