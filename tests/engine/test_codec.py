@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyrula_runtime.core.blame import NOTHING, Cause, Charge, Evidence, Mark, Record
 from pyrula_runtime.core.entries import (
     AttemptFailed,
     CancelRequested,
@@ -19,7 +20,18 @@ from pyrula_runtime.core.entries import (
     Withdrawn,
 )
 from pyrula_runtime.core.errors import ErrorRecord, InputError
-from pyrula_runtime.engine.codec import dump_entry, dump_error, dump_json, load_entry, load_error, load_json
+from pyrula_runtime.engine.codec import (
+    dossier_of,
+    dump_entry,
+    dump_error,
+    dump_json,
+    dump_record,
+    load_entry,
+    load_error,
+    load_json,
+    load_record,
+)
+from pyrula_runtime.stores.protocol import CLEAN, Dossier
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
 NUMBERS = st.integers(0, 2**53)
@@ -67,3 +79,54 @@ def test_what_json_cannot_hold_is_an_input_error() -> None:
         dump_json({1, 2})  # type: ignore[arg-type]
     with pytest.raises(InputError, match="not JSON"):
         load_json(b"{")
+
+
+EVIDENCE = st.builds(
+    Evidence,
+    at_ms=NUMBERS,
+    cause=st.sampled_from(Cause),
+    worker=TEXT,
+    pid=NUMBERS,
+    exit=TEXT,
+    op_id=TEXT,
+    step=TEXT,
+    for_ms=NUMBERS,
+    line=TEXT,
+    stack=TEXT,
+    rss_bytes=NUMBERS,
+    limit_bytes=NUMBERS,
+)
+MARKS = st.builds(
+    Mark,
+    at_ms=NUMBERS,
+    cause=st.sampled_from(Cause),
+    worker=TEXT,
+    op_id=TEXT,
+    step=TEXT,
+    executing=st.booleans(),
+    in_cell=st.booleans(),
+)
+RECORDS = st.builds(
+    Record,
+    charges=st.lists(st.builds(Charge, at_ms=NUMBERS, evidence=EVIDENCE), max_size=3).map(tuple),
+    marks=st.lists(MARKS, max_size=3).map(tuple),
+    is_suspect=st.booleans(),
+)
+
+
+@given(RECORDS)
+def test_what_is_held_against_a_run_comes_back_as_it_was(record: Record) -> None:
+    assert load_record(dump_record(record)) == record
+    assert dossier_of(record) == Dossier(record=dump_record(record), is_suspect=record.is_suspect)
+
+
+def test_nothing_against_a_run_is_no_bytes() -> None:
+    assert (dump_record(NOTHING), load_record(b"")) == (b"", NOTHING)
+    assert dossier_of(NOTHING) == CLEAN
+
+
+def test_a_record_of_a_newer_version_is_read_as_far_as_it_is_known() -> None:
+    charge = b'{"at_ms":1,"new":2,"evidence":{"at_ms":1,"cause":"struck_by_lightning","worker":"w","volts":9}}'
+    record = load_record(b'{"charges":[' + charge + b'],"pardons":[],"is_suspect":true}')
+    evidence = Evidence(at_ms=1, cause=Cause.killed, worker="w")
+    assert record == Record(charges=(Charge(at_ms=1, evidence=evidence),), is_suspect=True)
