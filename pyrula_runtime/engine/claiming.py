@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pyrula_runtime.core.errors import StoreUnavailable
-from pyrula_runtime.engine.lane import Lane, LaneSetup
+from pyrula_runtime.engine.lane import Lane
+from pyrula_runtime.engine.lane_setup import LaneSetup
 
 
 class Claiming:

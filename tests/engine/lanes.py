@@ -14,7 +14,8 @@ from typing import Any
 from pyrula_runtime.core import ids
 from pyrula_runtime.core.errors import InputError
 from pyrula_runtime.core.status import RunStatus
-from pyrula_runtime.engine.lane import Lane, LaneSetup
+from pyrula_runtime.engine.lane import Lane
+from pyrula_runtime.engine.lane_setup import LaneSetup
 from pyrula_runtime.engine.presence import Presence, Unrecorded
 from pyrula_runtime.engine.program import Program, StepCall
 from pyrula_runtime.engine.slots import Slots

@@ -46,13 +46,13 @@ async def test_a_claim_that_becomes_a_turn_meanwhile_is_seen_once(tmp_path: Path
             def values(self) -> Any:
                 """The claim becomes a turn while somebody goes through the turns."""
                 found = list(super().values())
-                if claim.token in lane._coming:
+                if claim.token in lane._intake.coming:
                     self[claim.token.run_id] = type("_Turn", (), {"claim": claim, "run_id": claim.token.run_id})()
-                    lane._coming.discard(claim.token)
+                    lane._intake.coming.done(claim.token)
                 return found
 
         lane._turns = Slow()
-        lane._coming.add(claim.token)
+        lane._intake.coming.add([claim.token])
         assert lane.held() == [claim.token]
         assert lane.held() == [claim.token]
 

@@ -1,0 +1,75 @@
+"""The thread and event loop of a lane, apart from what is done on them.
+
+User code may raise what ends a loop (SystemExit, KeyboardInterrupt): the task that raised it has kept it as its
+outcome, so the loop goes on. It may also stop the loop, or break a callback of ours: then the lane cannot go on, and
+its worker is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, cast
+
+from pyrula_runtime.engine.current import Current, current
+from pyrula_runtime.engine.posting import post
+from pyrula_runtime.engine.presence import Presence, lane_loop
+
+log = logging.getLogger("pyrula.lane")
+
+
+class LaneThread:
+    """One lane's thread with its loop, which runs until `stop`."""
+
+    def __init__(self, presence: Presence, on_failed: Callable[[BaseException], None]) -> None:
+        self.loop = lane_loop(presence)
+        self.thread = threading.Thread(target=self._run, name="pyrula-lane", daemon=True)
+        self._presence = presence
+        self._on_failed = on_failed
+        self._stopping = False
+
+    def stop(self) -> None:
+        """End the loop soon; any thread."""
+        self._stopping = True
+        post(self.loop, self.loop.stop)
+
+    def _run(self) -> None:
+        self._presence.lane_thread(threading.get_native_id())
+        asyncio.set_event_loop(self.loop)
+        self.loop.set_task_factory(cast(Any, _tagging_factory))
+        self.loop.set_exception_handler(self._on_callback_error)
+        try:
+            while not self._stopping:
+                try:
+                    self.loop.run_forever()
+                except (SystemExit, KeyboardInterrupt):  # raised by a step, whose task has kept it as its outcome
+                    continue
+                break
+        finally:
+            self.loop.close()
+            if not self._stopping:
+                self._on_failed(RuntimeError("the lane's event loop was stopped by user code"))
+
+    def _on_callback_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        handle = context.get("handle")
+        error = context.get("exception")
+        whose = None if handle is None else handle._context.get(current)
+        log.error("%s", context.get("message"), exc_info=error, extra=_fields(whose))
+        if handle is not None and whose is None and error is not None:
+            self._on_failed(error)
+
+
+def _tagging_factory(
+    loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, Any], **options: Any
+) -> asyncio.Task[Any]:
+    """Tasks that carry whose they are, so that the watchdog can ask them from its own thread on every Python."""
+    task = asyncio.Task(coro, loop=loop, **options)
+    context = options.get("context")
+    task.pyrula_current = current.get() if context is None else context.get(current)  # type: ignore[attr-defined]
+    return task
+
+
+def _fields(whose: Current | None) -> dict[str, str]:
+    return {} if whose is None else {"run_id": whose.run_id, "workflow": whose.workflow, "step": whose.step}
