@@ -1,0 +1,76 @@
+"""Stacks taken apart: as `traceback` and as `faulthandler` really write them."""
+
+from __future__ import annotations
+
+import faulthandler
+import tempfile
+import threading
+import traceback
+
+import pytest
+
+from pyrula_runtime.core.frames import Frame, frames_of, inside
+
+TWO_THREADS = """Fatal Python error: Segmentation fault
+
+Current thread 0x00007f (most recent call first):
+  File "/srv/app.py", line 9 in inner
+  File "/srv/app.py", line 5 in outer
+
+Thread 0x00007e (most recent call first):
+  File "/usr/lib/threading.py", line 320 in wait
+"""
+OUTER = Frame(file="/srv/app.py", line=5, function="outer")
+INNER = Frame(file="/srv/app.py", line=9, function="inner")
+
+
+def written_by_traceback() -> str:
+    return "".join(traceback.format_stack())
+
+
+def written_by_faulthandler() -> str:
+    with tempfile.TemporaryFile("w+") as file:
+        faulthandler.dump_traceback(file, all_threads=False)
+        file.seek(0)
+        return file.read()
+
+
+@pytest.mark.parametrize("write", [written_by_traceback, written_by_faulthandler])
+def test_the_frames_of_a_real_stack_come_outermost_first(write: object) -> None:
+    assert callable(write)
+    frames = frames_of(write())
+    *_, caller, writer = frames
+    assert (writer.function, writer.file, caller.function) == (
+        write.__name__,
+        __file__,
+        "test_the_frames_of_a_real_stack_come_outermost_first",
+    )
+    assert caller.source in ("frames = frames_of(write())", "")
+    assert len(frames) > 10
+
+
+def test_only_the_first_thread_counts() -> None:
+    assert frames_of(TWO_THREADS) == (OUTER, INNER)
+
+
+def test_source_is_what_stands_below_and_nothing_else() -> None:
+    first = 'Traceback:\n  File "a.py", line 1, in f\n    g(x)\n    ^^^^\n'
+    told = first + '  File "b.py", line 2, in g\n  File "c.py", line 3, in h'
+    assert [str(each) for each in frames_of(told)] == ["a.py:1 in f: g(x)", "b.py:2 in g", "c.py:3 in h"]
+    assert frames_of("no stack at all") == ()
+
+
+def test_what_a_line_called() -> None:
+    frames = (OUTER, INNER)
+    assert inside(frames, "/srv/app.py:5 in outer: inner()") == (INNER,)
+    assert inside(frames, "/srv/app.py:9 in inner") == ()
+    assert inside(frames, "/srv/other.py:5 in outer") == (INNER,)
+    assert inside((), "/srv/app.py:5 in outer") == ()
+
+
+def test_a_thread_that_has_nobody_named_is_taken_apart_too() -> None:
+    told: list[tuple[Frame, ...]] = []
+    thread = threading.Thread(target=lambda: told.append(frames_of(written_by_faulthandler())))
+    thread.start()
+    thread.join()
+    assert told[0][-1].function == "written_by_faulthandler"
