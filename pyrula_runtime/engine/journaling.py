@@ -13,7 +13,7 @@ from typing import Protocol
 
 from pyrula_runtime.core.errors import LimitExceeded, StoreUnavailable
 from pyrula_runtime.core.limits import journal_fault, passes_warning
-from pyrula_runtime.stores.protocol import Append, Claim, ClaimRequest, Commit, Committed, Ending
+from pyrula_runtime.stores.protocol import Append, Claim, ClaimRequest, Commit, Committed, Dossier, Ending
 
 # first pause before a commit is repeated after an outage, doubled up to the ceiling (seconds)
 _RETRY_S = 0.05
@@ -63,6 +63,7 @@ class Journaling:
 
     def __init__(self, claim: Claim, desk: Desk, owner: JournalOwner) -> None:
         self.committed = claim.journal_len
+        self.dossier: Dossier | None = None  # what the next commit makes of the run's
         self._length = claim.journal_len
         self._bytes = claim.journal_bytes
         self._token = claim.token
@@ -87,6 +88,7 @@ class Journaling:
         if self._in_flight or not (self._tail or ending):
             return
         entries, self._tail = tuple(self._tail), []
+        dossier, self.dossier = self.dossier, None
         claim = self._desk.claim_request() if ending is not None else None
         self._send(
             Commit(
@@ -96,6 +98,7 @@ class Journaling:
                 lock_ttl_ms=self._desk.lock_ttl_ms,
                 ending=ending,
                 claim=claim,
+                dossier=dossier,
             ),
             _RETRY_S,
         )

@@ -48,6 +48,7 @@ from pyrula_runtime.engine.body import Body
 from pyrula_runtime.engine.codec import dump_entry, dump_error, dump_json
 from pyrula_runtime.engine.failure import record_of
 from pyrula_runtime.engine.journaling import Desk, Journaling
+from pyrula_runtime.engine.probation import Probation
 from pyrula_runtime.engine.program import Program, StepCall
 from pyrula_runtime.stores.protocol import Claim, Committed, Ending
 
@@ -111,6 +112,7 @@ class Turn:
         self._struck_by: RunStatus | None = None
         self._cancel_taken = self._cursor.on_record(CancelRequested)
         self._timer: asyncio.TimerHandle | None = None
+        self._probation = Probation.of(claim)
         self._journal = Journaling(claim, host, self)
         self._body = host.make_body(self)
 
@@ -218,7 +220,10 @@ class Turn:
         try:
             while self._body.is_parked and self._fault is None and self._ending is None:
                 if self._cursor.replaying:
-                    self._let_in(self._cursor.replay_next())
+                    entry = self._cursor.replay_next()
+                    if self._probation is not None:
+                        self._probation.passes(entry)
+                    self._let_in(entry)
                 elif not self._let_in_next_live():
                     if not self._cursor.waits():
                         self._fault = BodyStuck(_STUCK)
@@ -234,8 +239,10 @@ class Turn:
         for op in self._cursor.finish_replay():
             self._record(Withdrawn(op=op, at_ms=self._host.now_ms()))
         self._arm()
-        for asked in self._cursor.take_unperformed():
-            self._to_start.append((self._cursor.length, asked))
+        taken = self._cursor.take_unperformed()
+        if self._probation is not None:
+            self._probation.begins(asked.op.op_id for asked in taken)
+        self._to_start.extend((self._cursor.length, asked) for asked in taken)
         while self._inbox:
             entry = self._inbox.popleft()
             if isinstance(entry, OpEntry) and not self._cursor.is_open(entry.op):
@@ -298,11 +305,21 @@ class Turn:
             self._journal.add(raw)
         except LimitExceeded as full:
             self._fault = self._fault or full
+            return entry
+        if self._probation is not None and self._probation.passes(entry):
+            self._is_cleared()
         return entry
+
+    def _is_cleared(self) -> None:
+        """Nothing is held against the run any more, from the next commit on."""
+        if self._probation is not None:
+            self._journal.dossier, self._probation = self._probation.reward, None
 
     def _flush(self) -> None:
         """Send what is not committed; start what may start."""
         if not self.is_over:
+            if self._ending is not None and self._ending.status.is_terminal:
+                self._is_cleared()
             self._journal.flush(self._ending)
             self._start_steps()
 
