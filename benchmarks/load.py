@@ -13,6 +13,8 @@ from benchmarks.tape import Pen
 
 Submit = Callable[[str], Awaitable[object]]
 
+Enqueue = Callable[[str, str], Awaitable[object]]
+
 # pauses between pings, seconds: long enough for the machine to fall asleep, uneven so that no poll keeps step
 _PAUSE_S = (0.02, 0.12)
 
@@ -38,6 +40,31 @@ async def ping(submit: Submit, count: int) -> dict[str, float]:
         pen.note("submit", str(key))
         await submit(str(key))
     return {"count": count}
+
+
+async def stream(enqueue: Enqueue) -> None:
+    """As the command line says (how it blocks, pause in ms, jobs before, jobs after): quick jobs at an even pace.
+
+    The pace does not wait for answers. One job in between blocks its worker. Each job is noted just before its submit.
+    """
+    how, pause_ms, before, after = sys.argv[1:]
+    pen, since = Pen(), time.monotonic()
+
+    async def quick(key: str) -> None:
+        pen.note("submit", key)
+        await enqueue("quick", key)
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(int(before) + int(after)):
+            if number == int(before):
+                group.create_task(_enqueued(enqueue, how))
+            await asyncio.sleep(max(0, since + number * int(pause_ms) / 1000 - time.monotonic()))
+            group.create_task(quick(str(number)))
+    sys.stdout.write("\n{}\n")
+
+
+async def _enqueued(enqueue: Enqueue, how: str) -> None:
+    await enqueue("blocking", how)
 
 
 async def act(submit: Submit, action: str, count: int, in_flight: int) -> None:

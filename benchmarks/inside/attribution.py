@@ -16,7 +16,8 @@ from typing import Any, cast
 
 from pyrula_runtime.blackbox import BlackBox
 from pyrula_runtime.engine.current import Current, current
-from pyrula_runtime.engine.lane import Lane, LaneSetup
+from pyrula_runtime.engine.lane import Lane
+from pyrula_runtime.engine.lane_setup import LaneSetup
 from pyrula_runtime.engine.presence import Presence, Unrecorded, mono_ms
 from pyrula_runtime.engine.slots import Slots
 from pyrula_runtime.engine.watchdog import Watchdog

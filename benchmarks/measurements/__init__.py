@@ -14,6 +14,7 @@ from benchmarks.measurements import (
     latency,
     limits,
     memory,
+    neighbours,
     probes,
     recovery,
     replacement,
@@ -39,4 +40,5 @@ MEASUREMENTS: dict[str, Callable[[], Measurement]] = {
     "household": household.measurement,
     "attribution": attribution.measurement,
     "faults": faults.measurement,
+    "neighbours": neighbours.measurement,
 }

@@ -41,6 +41,7 @@ def test_measurements_are_listed(tmp_path: Path) -> None:
         "household",
         "attribution",
         "faults",
+        "neighbours",
     ]
 
 
@@ -50,4 +51,11 @@ def test_a_quick_measurement_prints_its_table_and_leaves_nothing(tmp_path: Path)
     rows = [line for line in printed.splitlines() if line.startswith("| ") and "rows/s" in line]
     assert len(rows) == 4
     assert "cores, " in printed
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_quick_jobs_are_watched_beside_one_that_blocks(tmp_path: Path) -> None:
+    printed = run(tmp_path, "neighbours", "--quick", "--system", "Pyrula")
+    rows = [line.split("|") for line in printed.splitlines() if "50 % done within" in line]
+    assert [float(row[2].replace(",", "")) < 1_000 for row in rows] == [True, True]
     assert list(tmp_path.iterdir()) == []
