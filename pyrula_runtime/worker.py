@@ -34,7 +34,8 @@ from pyrula_runtime.duties import orphans, purge
 from pyrula_runtime.duties.burial import Burial, free_all
 from pyrula_runtime.engine.claiming import Claiming
 from pyrula_runtime.engine.health import Health
-from pyrula_runtime.engine.lane import Lane, LaneSetup
+from pyrula_runtime.engine.lane import Lane
+from pyrula_runtime.engine.lane_setup import LaneSetup
 from pyrula_runtime.engine.posting import post
 from pyrula_runtime.engine.program import Program
 from pyrula_runtime.engine.renewal import Renewal
@@ -246,7 +247,7 @@ class Worker:
         """Stop in bounded time; whether the store knows that nothing is held here any more."""
         options = self._options
         self.health.draining = True
-        self._lane.draining = True
+        self._lane.drain()
         self._beats.nudge.set()  # so that whoever asks why a run waits is told
         box.set_phase(Phase.draining)
         log.info("draining: %d runs have %g s to finish", self.turns_running, options.shutdown_grace)

@@ -13,7 +13,7 @@ from typing import Any
 
 from pyrula_runtime.core.errors import StoreUnavailable
 from pyrula_runtime.core.status import RunEvent, RunStatus, after
-from pyrula_runtime.engine.coming import Coming
+from pyrula_runtime.engine.commons import Commons
 from pyrula_runtime.engine.lane_setup import LaneSetup
 from pyrula_runtime.stores.protocol import Claim, Release
 
@@ -23,9 +23,9 @@ log = logging.getLogger("pyrula.lane")
 class Intake:
     """One lane's intake; on the lane's thread, but for `coming`, which is for any."""
 
-    def __init__(self, setup: LaneSetup, begin: Callable[[Claim, Sequence[bytes]], None]) -> None:
-        self.draining = False
-        self.coming = Coming()
+    def __init__(self, setup: LaneSetup, commons: Commons, begin: Callable[[Claim, Sequence[bytes]], None]) -> None:
+        self.coming = commons.coming
+        self._drain = commons.drain
         self._setup = setup
         self._store = setup.store
         self._begin = begin
@@ -85,13 +85,19 @@ class Intake:
         if not self.coming.is_wanted(claim.token):
             self._forget(claim)
             return True
-        if self.draining:
+        if self._drain.is_set():
             self.hand_back(claim)
-        return self.draining
+            return True
+        return False
 
     def _forget(self, claim: Claim) -> None:
         self.coming.done(claim.token)
         self._setup.free_slot()
+
+    async def settle(self) -> None:
+        """Return when the store has been told of all that was handed back."""
+        if self._chores:
+            await asyncio.wait(self._chores)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -24,6 +24,7 @@ from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import RunEvent, RunStatus, after
 from pyrula_runtime.engine.body import AsyncBody, Body, SyncBody
 from pyrula_runtime.engine.codec import dump_error, load_entry, load_json
+from pyrula_runtime.engine.commons import Commons
 from pyrula_runtime.engine.current import Current, current
 from pyrula_runtime.engine.intake import Intake
 from pyrula_runtime.engine.lane_setup import LaneSetup
@@ -43,7 +44,15 @@ log = logging.getLogger("pyrula.lane")
 class Lane:
     """One lane; it is the turns' `Host` and the steps' `StepPlace`."""
 
-    def __init__(self, setup: LaneSetup) -> None:
+    def __init__(
+        self,
+        setup: LaneSetup,
+        commons: Commons | None = None,
+        route: Callable[[Sequence[Claim]], None] | None = None,
+        home: LaneThread | None = None,
+    ) -> None:
+        """Without the last three it is a worker's only lane."""
+        commons = commons or Commons(setup.slots.capacity)
         self.lock_ttl_ms = setup.lock_ttl_ms
         self.driving: Current | None = None  # whose body is running right now
         self.turns_done = 0
@@ -52,21 +61,23 @@ class Lane:
         self._one = setup.claim_request(1)
         self._turns: dict[str, Turn] = {}
         self._records: dict[Token, int] = {}  # where the black box has a turn's run
-        self._home = LaneThread(setup.presence, setup.on_failed)
+        self._commons = commons
+        self._route = route or self.accept  # where the claims go that came with a last commit
+        self._home = home or LaneThread(setup.presence, setup.on_failed)
         self.loop, self.thread = self._home.loop, self._home.thread
-        self._threads = RunThreads(setup.slots.capacity, self.loop)
-        self._intake = Intake(setup, self._begin)
+        self._threads = RunThreads(commons, self.loop)
+        self._intake = Intake(setup, commons, self._begin)
 
     # from other threads
 
     @property
     def draining(self) -> bool:
         """Whether no turn begins any more."""
-        return self._intake.draining
+        return self._commons.drain.is_set()
 
-    @draining.setter
-    def draining(self, draining: bool) -> None:
-        self._intake.draining = draining
+    def drain(self) -> None:
+        """Begin no turn any more."""
+        self._commons.drain.set()
 
     @property
     def serves(self) -> tuple[Serves, ...]:
@@ -114,7 +125,7 @@ class Lane:
 
     def stop(self) -> None:
         """End the loop and the pools; threads in user code are left to themselves."""
-        self._threads.shutdown()
+        self._commons.shutdown()
         self._home.stop()
 
     # on the lane's thread: claims in
@@ -126,7 +137,7 @@ class Lane:
     def adopt(self, claims: Sequence[Claim]) -> None:
         """Start a turn for each claim that came for a turn which had given its slot back by then."""
         self._setup.slots.overfill(len(claims))
-        self.accept(claims)
+        self._route(claims)
 
     def _begin(self, claim: Claim, journal: Sequence[bytes]) -> None:
         program = self._setup.programs[claim.workflow]
@@ -197,7 +208,7 @@ class Lane:
         self._forget(turn)
         self.turns_done += 1
         if claims:
-            self.accept(claims)
+            self._route(claims)
         else:
             self._setup.free_slot()
 

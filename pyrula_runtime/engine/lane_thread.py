@@ -1,8 +1,8 @@
 """The thread and event loop of a lane, apart from what is done on them.
 
 User code may raise what ends a loop (SystemExit, KeyboardInterrupt): the task that raised it has kept it as its
-outcome, so the loop goes on. It may also stop the loop, or break a callback of ours: then the lane cannot go on, and
-its worker is told.
+outcome, so the loop goes on. It may also stop the loop, or break a callback of ours: then a lane that many share cannot
+go on, and its worker is told. A loop that one turn has to itself just goes on.
 """
 
 from __future__ import annotations
@@ -21,13 +21,23 @@ log = logging.getLogger("pyrula.lane")
 
 
 class LaneThread:
-    """One lane's thread with its loop, which runs until `stop`."""
+    """One lane's thread with its loop, which runs until `stop`; `on_end` is called on it when the loop is closed."""
 
-    def __init__(self, presence: Presence, on_failed: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self,
+        presence: Presence,
+        on_failed: Callable[[BaseException], None],
+        on_end: Callable[[], None] = lambda: None,
+        *,
+        of_one_turn: bool = False,
+    ) -> None:
         self.loop = lane_loop(presence)
-        self.thread = threading.Thread(target=self._run, name="pyrula-lane", daemon=True)
+        name = "pyrula-turn" if of_one_turn else "pyrula-lane"
+        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._presence = presence
         self._on_failed = on_failed
+        self._on_end = on_end
+        self._of_one_turn = of_one_turn
         self._stopping = False
 
     def stop(self) -> None:
@@ -46,11 +56,13 @@ class LaneThread:
                     self.loop.run_forever()
                 except (SystemExit, KeyboardInterrupt):  # raised by a step, whose task has kept it as its outcome
                     continue
-                break
+                if not self._of_one_turn:
+                    break
         finally:
             self.loop.close()
             if not self._stopping:
                 self._on_failed(RuntimeError("the lane's event loop was stopped by user code"))
+            self._on_end()
 
     def _on_callback_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         handle = context.get("handle")

@@ -1,7 +1,6 @@
 """The threads in which a lane's turns have user code, and which runs still have one.
 
-Plain (sync) workflows and steps get threads of two pools: a body that waits for its step must never keep that step from
-starting. A run is handed back only when no thread of it is left in user code, or patience is over; so it is counted.
+A run is handed back only when no thread of it is left in user code, or patience is over; so they are counted.
 """
 
 from __future__ import annotations
@@ -11,27 +10,27 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
+from pyrula_runtime.engine.commons import Commons
 from pyrula_runtime.engine.posting import post
-from pyrula_runtime.engine.threads import Job, Threads
+from pyrula_runtime.engine.threads import Job
 
 
 class RunThreads:
     """One lane's part of them. Everything but the user's code happens on the lane's thread."""
 
-    def __init__(self, capacity: int, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, commons: Commons, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._steps = Threads(capacity, "pyrula-step")
-        self._bodies = Threads(capacity, "pyrula-body")
+        self._commons = commons
         self._counts: dict[str, int] = {}
         self._left = asyncio.Event()
 
     def run_step(self, run_id: str, work: Callable[[], Any]) -> Job:
         """Do the work of a step in a thread."""
-        return self._counted(self._steps.submit(work), run_id)
+        return self._counted(self._commons.steps.submit(work), run_id)
 
     def run_body(self, run_id: str, work: Callable[[], Any]) -> Job:
         """Do the work of a body in a thread."""
-        return self._counted(self._bodies.submit(work), run_id)
+        return self._counted(self._commons.bodies.submit(work), run_id)
 
     def count(self, run_id: str) -> int:
         """How many threads of this run are in user code, or wait for their turn."""
@@ -43,11 +42,6 @@ class RunThreads:
             self._left.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._left.wait(), left_s)
-
-    def shutdown(self) -> None:
-        """Begin nothing any more; threads in user code are left to themselves."""
-        self._steps.shutdown()
-        self._bodies.shutdown()
 
     def _counted(self, job: Job, run_id: str) -> Job:
         self._change(run_id, +1)

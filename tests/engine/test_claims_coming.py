@@ -79,7 +79,7 @@ async def test_a_journal_read_during_the_drain_begins_no_turn(tmp_path: Path, mo
         claim = await claimed(at_work)
 
         def read(run_id: str, start: int) -> Awaitable[tuple[bytes, ...]]:
-            at_work.lane.draining = True
+            at_work.lane.drain()
             answer: asyncio.Future[tuple[bytes, ...]] = asyncio.get_running_loop().create_future()
             answer.set_result((b'{"k":"c","at":1}',))
             return answer

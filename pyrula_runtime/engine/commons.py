@@ -1,0 +1,27 @@
+"""What all lanes of one worker have in common: threads for plain code, claims on their way, and the order to drain.
+
+Plain (sync) workflows and steps get threads of two pools: a body that waits for its step must never keep that step from
+starting.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from pyrula_runtime.engine.coming import Coming
+from pyrula_runtime.engine.threads import Threads
+
+
+class Commons:
+    """One worker's; each part is thread-safe by itself."""
+
+    def __init__(self, capacity: int) -> None:
+        self.coming = Coming()
+        self.drain = threading.Event()
+        self.steps = Threads(capacity, "pyrula-step")
+        self.bodies = Threads(capacity, "pyrula-body")
+
+    def shutdown(self) -> None:
+        """Begin nothing any more; threads in user code are left to themselves."""
+        self.steps.shutdown()
+        self.bodies.shutdown()
