@@ -1,0 +1,58 @@
+"""The shared store: one Valkey or Redis server, or a cluster of them, used by workers on any number of hosts.
+
+Shape. Every key of a store begins with a *tag*, `py:{namespace:0}:`, whose braces put all of them into one slot of a
+cluster. One verb is one script, and a script touches the keys of one tag only, so each verb is atomic, one round trip,
+and the same on one server and on a cluster. On one server there is one tag: a server runs one script at a time, so
+splitting its queue would buy nothing and cost the order of submission. Scripts know order and time; the statuses they
+write come in as arguments, decided by the core.
+
+Keys of a tag:
+
+    n          counter: places in line; a run keeps its place for life, so one that is given back is in front again
+    r:<id>     hash, the run's small facts, fields of one letter (below); small enough to be stored in one block
+    i:<id>     string, the input          o:<id>  hash, `r` result and `e` error, once there is one
+    j:<id>     list, the journal          m:<id>  list, the inbox, three elements a message: id, name, body
+    ms:<id>    set, ids of the messages that came
+    q:<line>   sorted set by place: claimable runs of a line, `<workflow>` or, for pinned runs, `<workflow>|<version>`
+    x:<line>   the same for suspects;     xs      set of all suspects that are claimable
+    a          sorted set by end of lock: the held runs. The lock is here and nowhere else, so that scan and lock agree
+    h:<owner>  sorted set by place: what an incarnation holds
+    l:<status>:<workflow>  sorted set without scores: ids, for listings and counts;  w  set of the workflows' names
+    k:<xxxx>   hash by digest of the idempotency key: whose run; kl:<ttl> list of the digests in order of expiry, kt the ttls
+    c          hash, the clock: `a` last sign of life, `o` offset of the monotonic clock, `s` longest silence, `v` schema
+    z          set: lines for which somebody waits (`*`: for any)
+    ps, pb     the register of workers, and their last beats
+
+Fields of `r:<id>`: w workflow, v version, s status, n place, r revision, f fence, k nonce, o owner, l journal length at
+the last claim, b bytes of the journal, c cancel requested, d digest, t created, u started, e finished, q claimable,
+x suspect, y dossier. What is empty or absent is None.
+
+Invariants. A run is in at most one of `q:`/`x:`/`a`; it is in `a` exactly if it has an owner, and then in that owner's
+`h:`; it is in exactly one `l:`. Whoever writes checks fence and nonce of the token in the same script.
+
+Time. The server's clock can be set, so lock life is measured on `TIME + o`, where `o` grows by whatever the clock was
+set back. A clock set forward, a stopped server or a lost network look alike: nobody gave a sign of life for a while, and
+the next scan gives every lock one more life instead of reclaiming it.
+
+Wakes. A claim that found less than it asked for puts its lines into `z`, in the same script; whatever makes a run
+claimable takes its line out of `z` and publishes if it was there. So nothing is published while all are busy, and no
+run can slip in between the look and the sleep. Messages may get lost with their connection: a listener that connects
+anew puts `*` into `z` and counts it as a wake.
+
+Lanes. Each event loop that uses the store has its own connection (`lane`): commands of one turn of the loop go out in
+one write, replies come back in order. A lane never repeats a call whose fate is unknown: the caller hears
+StoreUnavailable and repeats the verb, which is safe by the contract. Only calls that the server says it did not run
+(`NOSCRIPT`) are sent again, in their order, before anything younger.
+
+Idempotency keys are the most numerous things of a busy store, so they are compact: 2 bytes of a key's digest name a
+hash of at most a few hundred records, which the server keeps in one block; about 90 bytes a key instead of 180.
+
+Rejected. Streams with consumer groups (lost entries, idle timeouts); a lock key per run (expiry and index disagree);
+server-side functions (younger than the oldest server); redis-py, whose client repeats a lost INCR and whose import takes
+45 ms and 10 MB of each worker (the reply parser alone, hiredis, takes 0.4 ms); one connection for all loops (a hop
+between threads for each answer, and a blocked lane would hold up its neighbours' replies).
+
+What may go wrong. A failover loses the tail of the journal: the fence may repeat, so a random nonce stands beside it, and
+a commit whose position is beyond the journal's end hears `gap` and the engine writes the missing entries again.
+A script that fails in the middle is not undone: each validates all before its first write.
+"""
