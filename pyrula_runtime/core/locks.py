@@ -24,6 +24,14 @@ def renew_every_s(lock_ttl_s: float) -> float:
     return lock_ttl_s / 3
 
 
+def block_limit_s(lock_ttl_s: float, timeout_s: float | None) -> float:
+    """How long a turn's code may keep its loop, seconds: three lives of a lock, or the timeout of its workflow.
+
+    Its lock is renewed no longer, so a turn that hangs does not live for ever.
+    """
+    return max(3 * lock_ttl_s, timeout_s or 0.0)
+
+
 def outage_grace(now_ms: int, last_alive_ms: int, lock_ttl_ms: int) -> bool:
     """Whether lapsed locks are the store's doing and not their holders'.
 

@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
-from pyrula_runtime.core.locks import Token, outage_grace, renew_every_s
+from pyrula_runtime.core.locks import Token, block_limit_s, outage_grace, renew_every_s
 
 TTL_MS = 30_000
 
@@ -35,3 +35,10 @@ def test_a_token_is_another_when_any_part_of_it_is() -> None:
     assert len({token, *others}) == 4
     with pytest.raises(FrozenInstanceError):
         token.fence = 2  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(("timeout_s", "limit_s"), [(None, 90.0), (60.0, 90.0), (600.0, 600.0)])
+def test_code_may_block_for_three_lives_of_a_lock_or_as_long_as_its_workflow_may_take(
+    timeout_s: float | None, limit_s: float
+) -> None:
+    assert block_limit_s(30.0, timeout_s) == limit_s
