@@ -1,55 +1,42 @@
 """Blame: what the death of a worker means for the runs that it held, decided from evidence and never from proximity.
 
-A run is **charged** when its code blocked past the limit, or when it alone can have killed its worker. Any other death
-leaves **marks**, which accuse nobody: the run that was executing becomes a **suspect** at its first, any other run in
-flight at its second, and a suspect is retried alone, in a cell. Dying there by its own doing convicts: one charge, and
-one for each death that marked it. A cell that somebody killed (SIGKILL, no sign of memory) says nothing until the
-third time in the same step. Committing the step that was open clears a suspect. Charges and marks count while they are
-younger than the window; more charges than are forgiven quarantine the run, with its evidence.
+A run is **charged** when its code blocked past the limit, or when it alone can have ended its worker: no other was in
+flight, and its code was executing. Any other death leaves **marks**, which accuse nobody: on all runs in flight, but if
+the worker was killed from outside without a reason that we know of, only on those that were executing. The run that was
+executing becomes a **suspect** at its first mark, any other at its second, and a suspect is retried alone, in a cell.
+Dying there by its own doing convicts, whatever it was waiting for: one charge, and one for each death that marked it. A
+cell that was killed from outside (no sign of memory) says nothing until the third time in the same step. Committing the
+step that was open clears a suspect. Charges and marks count while they are younger than the window; more charges than
+are forgiven quarantine the run, with its evidence.
 
 The law: over any fault history, a run whose code never blocks or kills is never quarantined. So what is unknown is
-never a verdict: a torn record of the black box marks nobody.
+never a verdict: a torn record of the black box charges nobody, and who had not begun is nobody's neighbour.
 
-A charged run is a suspect too: what has killed one worker is not tried again among neighbours.
+A charged run is a suspect too: what has killed one worker is not tried again among neighbours. And so is one that lost
+its marks to time before it was cleared: a cell costs it nothing, doubt might cost others much.
+
+**What may go wrong.** Something of the app's own, in a thread of no run, ends every worker that it finds. Then no run
+gets far, and one that was marked twice may be convicted in its cell for it. That is the price of catching code that
+kills from a thread nobody knows of; a `requeue` after the fix forgives it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
-from pyrula_runtime.core.errors import ErrorRecord, Json
+from pyrula_runtime.core.deaths import FROM_OUTSIDE, OWN_DOING
+from pyrula_runtime.core.deaths import Cause as Cause
+from pyrula_runtime.core.deaths import Death as Death
+from pyrula_runtime.core.deaths import Evidence as Evidence
+from pyrula_runtime.core.deaths import Executing as Executing
+from pyrula_runtime.core.errors import ErrorRecord
+from pyrula_runtime.core.poison import poisoned
 
-# times that a cell may be killed in the same step by somebody else before it counts against the run
+# times that a cell may be killed from outside in the same step before it counts against the run
 KILLS_THAT_CONVICT = 3
 # charges whose stack is kept; of older ones only the facts are
 _STACKS_KEPT = 3
-
-
-class Cause(StrEnum):
-    """Why a worker ended, as far as blame goes."""
-
-    loop_blocked = "loop_blocked"  # killed because one turn's code kept the lane, or the GIL, past the limit
-    crashed = "crashed"  # a signal of its own doing: SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL
-    exited = "exited"  # os._exit, or an exit code that is none of ours
-    out_of_memory = "out_of_memory"  # with evidence: a counter of the kernel, or its peak beside the limit
-    store_frozen = "store_frozen"  # killed because it stood still with the store's write lock
-    killed = "killed"  # SIGKILL by we do not know whom, or an end that nobody saw
-    blameless = "blameless"  # a stop, a deploy, a decision of ours that has nothing to do with its runs
-
-
-# ends that a process brings on itself
-OWN_DOING = frozenset({Cause.crashed, Cause.exited, Cause.out_of_memory})
-# the error that a quarantined run shows
-_ERRORS = {
-    Cause.loop_blocked: "EventLoopBlocked",
-    Cause.crashed: "WorkerCrashed",
-    Cause.exited: "WorkerExited",
-    Cause.out_of_memory: "OutOfMemory",
-    Cause.store_frozen: "StoreFrozen",
-    Cause.killed: "WorkerKilled",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,34 +45,6 @@ class Budget:
 
     max_retries: int = 3
     window_ms: int = 3_600_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Executing:
-    """Code of a run that had a thread when its worker ended. `op_id` and `step` are empty in a workflow's body."""
-
-    run_id: str
-    op_id: str = ""
-    step: str = ""
-    for_ms: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """What is known of one death, for people; unknown is empty or 0. `line` is the innermost of the user's code."""
-
-    at_ms: int  # wall clock
-    cause: Cause
-    worker: str
-    pid: int = 0
-    exit: str = ""  # in words
-    op_id: str = ""
-    step: str = ""
-    for_ms: int = 0  # how long that code had run
-    line: str = ""
-    stack: str = ""
-    rss_bytes: int = 0
-    limit_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,22 +81,6 @@ NOTHING = Record()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Death:
-    """The end of a worker that held runs.
-
-    `executing` is what its threads executed (None: unknown), `in_flight` all runs that it held. `guilty` is the run
-    whose code was found blocking, if that is the cause and the black box still says so after the death.
-    """
-
-    cause: Cause
-    in_cell: bool
-    executing: tuple[Executing, ...] | None
-    in_flight: Collection[str]
-    evidence: Evidence
-    guilty: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
     """What a death means for one run. `error` is set if it is quarantined."""
 
@@ -161,16 +104,16 @@ def judged(run_id: str, record: Record, death: Death, budget: Budget) -> Judgeme
     record = current(record, death.evidence.at_ms, budget)
     if death.cause is Cause.blameless:
         return Judgement(record=record)
-    found = next((each for each in death.executing or () if each.run_id == run_id), None)
+    found = _found(run_id, death)
     evidence = _of_run(death.evidence, found)
     if _is_charged(run_id, found, death):
         return _charged(record, evidence, budget, with_marks=death.in_cell)
     if not _is_marked(run_id, found, death):
         return Judgement(record=record)
-    record = _marked(record, evidence, death, executing=found is not None)
-    if death.in_cell and _kills_in_step(record, evidence.op_id) >= KILLS_THAT_CONVICT:
+    marked = _marked(record, evidence, death, executing=found is not None)
+    if _convicts(marked.marks):
         return _charged(record, evidence, budget, with_marks=True)
-    return Judgement(record=record, marked=True)
+    return Judgement(record=marked, marked=True)
 
 
 def cleared(record: Record) -> Record:
@@ -179,18 +122,27 @@ def cleared(record: Record) -> Record:
 
 
 def opened_at(record: Record) -> frozenset[str]:
-    """The operations that a suspect has to commit to be cleared; empty if that is not known of every mark."""
+    """The operations that a suspect has to commit to be cleared; empty if that is not known of every mark.
+
+    What its journal has of them already counts: a charge may be older than the last clearing.
+    """
     places = [each.op_id for each in record.marks] + [each.evidence.op_id for each in record.charges[-1:]]
     return frozenset(places) if all(places) else frozenset()
+
+
+def _found(run_id: str, death: Death) -> Executing | None:
+    """What the run executed at the end: of several pieces of code that which had run for longest."""
+    pieces = [each for each in death.executing or () if each.run_id == run_id]
+    return max(pieces, key=lambda each: each.for_ms, default=None)
 
 
 def _is_charged(run_id: str, found: Executing | None, death: Death) -> bool:
     if death.cause is Cause.loop_blocked:
         return run_id == death.guilty
-    if death.cause not in OWN_DOING or set(death.in_flight) - {run_id}:
+    if death.cause not in OWN_DOING or _there(death) != {run_id}:
         return False
     # alone in a worker, it may have been waiting while something of the app's own died; in a cell nothing else runs
-    return death.in_cell or death.executing is None or found is not None
+    return death.in_cell or found is not None
 
 
 def _is_marked(run_id: str, found: Executing | None, death: Death) -> bool:
@@ -198,7 +150,12 @@ def _is_marked(run_id: str, found: Executing | None, death: Death) -> bool:
         return False
     if death.cause is Cause.killed:
         return found is not None
-    return run_id in death.in_flight
+    return run_id in _there(death)
+
+
+def _there(death: Death) -> set[str]:
+    """Whose code can have done it. A thread that its turn has left behind in user code counts as well."""
+    return {*death.in_flight, *(each.run_id for each in death.executing or ())}
 
 
 def _charged(record: Record, evidence: Evidence, budget: Budget, *, with_marks: bool) -> Judgement:
@@ -208,7 +165,7 @@ def _charged(record: Record, evidence: Evidence, budget: Budget, *, with_marks: 
     marks = () if with_marks else record.marks
     is_over = len(charges) > budget.max_retries
     changed = Record(charges=kept, marks=marks, is_suspect=not is_over)
-    return Judgement(record=changed, charged=count, error=_poisoned(len(charges), evidence) if is_over else None)
+    return Judgement(record=changed, charged=count, error=poisoned(len(charges), evidence) if is_over else None)
 
 
 def _marked(record: Record, evidence: Evidence, death: Death, *, executing: bool) -> Record:
@@ -225,8 +182,14 @@ def _marked(record: Record, evidence: Evidence, death: Death, *, executing: bool
     return replace(record, marks=marks, is_suspect=record.is_suspect or executing or len(marks) > 1)
 
 
-def _kills_in_step(record: Record, op_id: str) -> int:
-    return sum(each.in_cell and each.op_id == op_id for each in record.marks)
+def _convicts(marks: Sequence[Mark]) -> bool:
+    """Whether the last mark is one kill of a cell too many in the same step."""
+    kills = [each for each in marks if _is_kill_in_cell(each) and each.op_id == marks[-1].op_id]
+    return marks[-1] in kills and len(kills) >= KILLS_THAT_CONVICT
+
+
+def _is_kill_in_cell(mark: Mark) -> bool:
+    return mark.in_cell and mark.executing and mark.cause in FROM_OUTSIDE
 
 
 def _of_run(evidence: Evidence, found: Executing | None) -> Evidence:
@@ -238,33 +201,3 @@ def _of_run(evidence: Evidence, found: Executing | None) -> Evidence:
 def _with_few_stacks(charges: Sequence[Charge]) -> tuple[Charge, ...]:
     older, newest = charges[:-_STACKS_KEPT], charges[-_STACKS_KEPT:]
     return (*(replace(each, evidence=replace(each.evidence, stack="")) for each in older), *newest)
-
-
-def _poisoned(charges: int, evidence: Evidence) -> ErrorRecord:
-    where = f" in step {evidence.step!r}" if evidence.step else " in the workflow's body" if evidence.for_ms else ""
-    line = f" at {evidence.line}" if evidence.line else ""
-    message = f"its code {_DEEDS[evidence.cause]}{where}{line}; {charges} charges are more than are forgiven"
-    facts: dict[str, Json] = {
-        "step": evidence.step,
-        "op_id": evidence.op_id,
-        "duration_ms": evidence.for_ms,
-        "line": evidence.line,
-        "stack": evidence.stack,
-        "worker": evidence.worker,
-        "pid": evidence.pid,
-        "exit": evidence.exit,
-        "rss_bytes": evidence.rss_bytes,
-        "limit_bytes": evidence.limit_bytes,
-    }
-    detail: dict[str, Json] = {"reason": "poison", "cause": evidence.cause.value, "charges": charges, "evidence": facts}
-    return ErrorRecord(type=_ERRORS[evidence.cause], message=message, detail=detail)
-
-
-_DEEDS = {
-    Cause.loop_blocked: "blocked its worker",
-    Cause.crashed: "crashed its worker",
-    Cause.exited: "ended its worker",
-    Cause.out_of_memory: "took all the memory of its worker",
-    Cause.store_frozen: "stood still with the store's write lock",
-    Cause.killed: "was killed again and again",
-}
