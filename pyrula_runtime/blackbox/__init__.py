@@ -30,6 +30,7 @@ incarnation.
 """
 
 from pyrula_runtime.blackbox.layout import NO_SLOT, NOBODY, Executing, Held, Nobody, Phase, Place
+from pyrula_runtime.blackbox.peephole import Glance, Peephole
 from pyrula_runtime.blackbox.reader import BoxView, find_dead, read_box, remove
 from pyrula_runtime.blackbox.writer import BlackBox
 
@@ -39,8 +40,10 @@ __all__ = [
     "BlackBox",
     "BoxView",
     "Executing",
+    "Glance",
     "Held",
     "Nobody",
+    "Peephole",
     "Phase",
     "Place",
     "find_dead",

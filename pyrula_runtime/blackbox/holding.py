@@ -81,6 +81,33 @@ def glimpse(path: Path, size: int) -> Glimpse | None:
         os.close(fd)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mapped:
+    """A box in memory, to be read; `is_own` is this process's own mapping, which is not the reader's to close."""
+
+    mapping: mmap.mmap
+    is_own: bool
+
+
+def mapped(path: Path, size: int) -> Mapped | None:
+    """Map a box to look at it often; None if it cannot be opened, is no plain file, or is shorter than that."""
+    try:
+        found = path.lstat()
+        if (mine := _own.get(_identity(found))) is not None:
+            return Mapped(mapping=mine, is_own=True)
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        return Mapped(mapping=mmap.mmap(fd, size, prot=mmap.PROT_READ), is_own=False)
+    except (OSError, ValueError):  # it is shorter
+        return None
+    finally:
+        os.close(fd)
+
+
 def sweep(folder: Path) -> None:
     """Remove what processes left that died while they made their box."""
     with _turnstile:

@@ -6,7 +6,8 @@ in every version to come; any other change of the layout raises the version, and
 
 Two records are special. A *span* (who executes on the lane or on a thread) is written millions of times an hour, so
 its names are packed and sealed once, as a `Place`, and the body, in front of them, carries the seal of that block. A
-*word* is one 64-bit number, milliseconds of the monotonic clock, or the kernel's id of a thread; 0: none.
+*word* is one 64-bit number, milliseconds of the monotonic clock, or the kernel's id of a thread; 0: none. Words and the
+lane's span stand side by side, so that whoever looks at a living worker takes all of them at once (see peephole).
 """
 
 from __future__ import annotations
@@ -20,31 +21,39 @@ from urllib.parse import quote
 from zlib import crc32
 
 MAGIC = b"PYRULABX"
-VERSION = 2
+VERSION = 3
 RUN_SLOTS = 1024
 THREAD_SLOTS = 256
 NO_SLOT = -1  # what a full table gives; giving it back changes nothing
 
 SEAL = struct.Struct("<I")
 PREFIX = struct.Struct("<8sI")  # magic, version
-HEAD = struct.Struct("<16s16s48s64sQQQ")  # boot, store, incarnation, worker id, pid, start ticks, created wall ms
+# boot, store, incarnation, worker id, role, pid, start ticks, created wall ms
+HEAD = struct.Struct("<16s16s48s64s16sQQQ")
 PHASE = struct.Struct("<B200s")  # phase, exit reason
 WORD = struct.Struct("<Q")
-SPAN = struct.Struct("<QIQ")  # entries so far (0: nobody), seal of the place, since ms
-PLACE = struct.Struct("<128s64s96s")  # run id, workflow, step
+SPAN = struct.Struct("<QIQI")  # entries so far (0: nobody), seal of the place, since ms, the kernel's id of the thread
+PLACE = struct.Struct("<128s64s96s224s")  # run id, workflow, step, op id
 FULL = struct.Struct("<??")  # whether the tables of threads and of runs ever overflowed
 HELD = struct.Struct("<Q128s")  # fence, run id (empty: the slot is free)
 
+WORD_SIZE = SEAL.size + WORD.size
 HEAD_AT = PREFIX.size
 PHASE_AT = HEAD_AT + SEAL.size + HEAD.size
-CONTROL_BEAT_AT = PHASE_AT + SEAL.size + PHASE.size
-LANE_BEAT_AT = CONTROL_BEAT_AT + SEAL.size + WORD.size
-STORE_LOCK_AT = LANE_BEAT_AT + SEAL.size + WORD.size
-LANE_THREAD_AT = STORE_LOCK_AT + SEAL.size + WORD.size
-FULL_AT = LANE_THREAD_AT + SEAL.size + WORD.size
-LANE_AT = FULL_AT + SEAL.size + FULL.size
+WORDS_AT = PHASE_AT + SEAL.size + PHASE.size
+CONTROL_BEAT_AT = WORDS_AT
+LANE_BEAT_AT = CONTROL_BEAT_AT + WORD_SIZE
+STORE_LOCK_AT = LANE_BEAT_AT + WORD_SIZE
+LANE_THREAD_AT = STORE_LOCK_AT + WORD_SIZE
+WATCH_BEAT_AT = LANE_THREAD_AT + WORD_SIZE
+WATCH_THREAD_AT = WATCH_BEAT_AT + WORD_SIZE
+GC_SINCE_AT = WATCH_THREAD_AT + WORD_SIZE
+GC_TOTAL_AT = GC_SINCE_AT + WORD_SIZE
+LANE_AT = GC_TOTAL_AT + WORD_SIZE
+WORDS = (LANE_AT - WORDS_AT) // WORD_SIZE
 SPAN_SIZE = SEAL.size + SPAN.size + PLACE.size
-THREADS_AT = LANE_AT + SPAN_SIZE
+FULL_AT = LANE_AT + SPAN_SIZE
+THREADS_AT = FULL_AT + SEAL.size + FULL.size
 RUNS_AT = THREADS_AT + THREAD_SLOTS * SPAN_SIZE
 HELD_SIZE = SEAL.size + HELD.size
 SIZE = RUNS_AT + RUN_SLOTS * HELD_SIZE
@@ -76,25 +85,29 @@ class Place:
     run_id: str
     workflow: str
     step: str = ""  # empty: between steps, in the body of the workflow
+    op_id: str = ""
     block: bytes = field(init=False, repr=False, compare=False)
     seal: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Pack the names, so that entering costs no encoding."""
-        block = PLACE.pack(exact(self.run_id, 128), shortened(self.workflow, 64), shortened(self.step, 96))
+        names = shortened(self.workflow, 64), shortened(self.step, 96), shortened(self.op_id, 224)
+        block = PLACE.pack(exact(self.run_id, 128), *names)
         object.__setattr__(self, "block", block)
         object.__setattr__(self, "seal", crc32(block))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Executing:
-    """What a lane or thread executes: a place, since when, and at which entry of that lane (on a thread always 1)."""
+    """What a lane or thread executes: a place, since when, and the number of this entry, never given twice in a box."""
 
     run_id: str
     workflow: str
     step: str
+    op_id: str
     since_ms: int
     entries: int
+    thread: int  # the kernel's id; 0: unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +123,7 @@ def sealed(body: bytes) -> bytes:
     return SEAL.pack(crc32(body)) + body
 
 
-NOBODY_THERE = sealed(SPAN.pack(0, 0, 0))
+NOBODY_THERE = sealed(SPAN.pack(0, 0, 0, 0))
 NOTHING_HELD = sealed(HELD.pack(0, b""))
 
 

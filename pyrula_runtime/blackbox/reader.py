@@ -28,6 +28,7 @@ class BoxView:
     store_digest: bytes
     incarnation: str
     worker_id: str
+    role: str  # "plain" if it was nobody's child, else as what its supervisor started it
     pid: int
     start_ticks: int
     created_ms: int  # wall clock
@@ -37,6 +38,10 @@ class BoxView:
     lane_beat_ms: int | None
     store_lock_since_ms: int | None
     lane_thread: int | None  # the kernel's id of the lane's thread
+    watch_beat_ms: int | None  # when its watchdog thread last had the GIL
+    watch_thread: int | None
+    gc_since_ms: int | None  # a garbage collection is under way since then
+    gc_total_ms: int | None  # how long all before it took together
     lane: Executing | Nobody | None
     threads: tuple[Executing, ...]
     threads_complete: bool  # False: a record was unknown, or the table has overflowed at some time
@@ -78,15 +83,15 @@ def _read(path: Path, seen: Glimpse) -> BoxView | None:
     data = seen.data
     if len(data) != layout.SIZE or layout.PREFIX.unpack_from(data) != (layout.MAGIC, layout.VERSION):
         return None
-    head = _unsealed(data, layout.HEAD_AT, layout.HEAD)
+    head = unsealed(data, layout.HEAD_AT, layout.HEAD)
     return None if head is None else _view(path, data, head, held=seen.held)
 
 
 def _view(path: Path, data: bytes, head: tuple[Any, ...], *, held: bool) -> BoxView:
-    boot, store, incarnation, worker_id, pid, start_ticks, created_ms = head
+    boot, store, incarnation, worker_id, role, pid, start_ticks, created_ms = head
     phase, reason = _phase(data)
-    threads_full, runs_full = _unsealed(data, layout.FULL_AT, layout.FULL) or (True, True)
-    spans = [_span(data, layout.THREADS_AT + slot * layout.SPAN_SIZE) for slot in range(layout.THREAD_SLOTS)]
+    threads_full, runs_full = unsealed(data, layout.FULL_AT, layout.FULL) or (True, True)
+    spans = [span_in(data, layout.THREADS_AT + slot * layout.SPAN_SIZE) for slot in range(layout.THREAD_SLOTS)]
     runs = [_held(data, layout.RUNS_AT + slot * layout.HELD_SIZE) for slot in range(layout.RUN_SLOTS)]
     return BoxView(
         path=path,
@@ -95,6 +100,7 @@ def _view(path: Path, data: bytes, head: tuple[Any, ...], *, held: bool) -> BoxV
         store_digest=store,
         incarnation=text_of(incarnation),
         worker_id=text_of(worker_id),
+        role=text_of(role),
         pid=pid,
         start_ticks=start_ticks,
         created_ms=created_ms,
@@ -104,7 +110,11 @@ def _view(path: Path, data: bytes, head: tuple[Any, ...], *, held: bool) -> BoxV
         lane_beat_ms=_word(data, layout.LANE_BEAT_AT),
         store_lock_since_ms=_word(data, layout.STORE_LOCK_AT),
         lane_thread=_word(data, layout.LANE_THREAD_AT),
-        lane=_span(data, layout.LANE_AT),
+        watch_beat_ms=_word(data, layout.WATCH_BEAT_AT),
+        watch_thread=_word(data, layout.WATCH_THREAD_AT),
+        gc_since_ms=_word(data, layout.GC_SINCE_AT),
+        gc_total_ms=_word(data, layout.GC_TOTAL_AT),
+        lane=span_in(data, layout.LANE_AT),
         threads=tuple(span for span in spans if isinstance(span, Executing)),
         threads_complete=not threads_full and None not in spans,
         in_flight=tuple(run for run in runs if isinstance(run, Held)),
@@ -112,7 +122,7 @@ def _view(path: Path, data: bytes, head: tuple[Any, ...], *, held: bool) -> BoxV
     )
 
 
-def _unsealed(data: bytes, at: int, body: struct.Struct) -> tuple[Any, ...] | None:
+def unsealed(data: bytes, at: int, body: struct.Struct) -> tuple[Any, ...] | None:
     """The fields of a record, or None if its seal does not fit."""
     start = at + SEAL.size
     content = data[start : start + body.size]
@@ -120,32 +130,41 @@ def _unsealed(data: bytes, at: int, body: struct.Struct) -> tuple[Any, ...] | No
 
 
 def _word(data: bytes, at: int) -> int | None:
-    found = _unsealed(data, at, layout.WORD)
+    found = unsealed(data, at, layout.WORD)
     return found[0] if found else None
 
 
 def _phase(data: bytes) -> tuple[Phase | None, str]:
-    found = _unsealed(data, layout.PHASE_AT, layout.PHASE)
+    found = unsealed(data, layout.PHASE_AT, layout.PHASE)
     return (Phase(found[0]), text_of(found[1])) if found else (None, "")
 
 
-def _span(data: bytes, at: int) -> Executing | Nobody | None:
+def span_in(data: bytes, at: int) -> Executing | Nobody | None:
+    """The span that starts here."""
     if data.startswith(layout.NOBODY_THERE, at):
         return NOBODY
-    found = _unsealed(data, at, layout.SPAN)
+    found = unsealed(data, at, layout.SPAN)
     if found is None:
         return None
-    entries, seal, since_ms = found
+    entries, seal, since_ms, thread = found
     start = at + SEAL.size + layout.SPAN.size
     block = data[start : start + layout.PLACE.size]
     if crc32(block) != seal:
         return None
-    run_id, workflow, step = map(text_of, layout.PLACE.unpack(block))
-    return Executing(run_id=run_id, workflow=workflow, step=step, since_ms=since_ms, entries=entries)
+    run_id, workflow, step, op_id = map(text_of, layout.PLACE.unpack(block))
+    return Executing(
+        run_id=run_id,
+        workflow=workflow,
+        step=step,
+        op_id=op_id,
+        since_ms=since_ms,
+        entries=entries,
+        thread=thread,
+    )
 
 
 def _held(data: bytes, at: int) -> Held | Nobody | None:
     if data.startswith(layout.NOTHING_HELD, at):
         return NOBODY
-    found = _unsealed(data, at, layout.HELD)
+    found = unsealed(data, at, layout.HELD)
     return Held(run_id=text_of(found[1]), fence=found[0]) if found else None

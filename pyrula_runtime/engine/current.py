@@ -24,7 +24,8 @@ class Current:
 
     def __post_init__(self) -> None:
         """Make the place once, so that entering it costs next to nothing."""
-        object.__setattr__(self, "place", Place(run_id=self.run_id, workflow=self.workflow, step=self.step))
+        place = Place(run_id=self.run_id, workflow=self.workflow, step=self.step, op_id=self.op_id)
+        object.__setattr__(self, "place", place)
 
     @property
     def idempotency_key(self) -> str:

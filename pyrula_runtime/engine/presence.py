@@ -35,6 +35,18 @@ class Presence(Protocol):
     def beat_lane(self, ms: int) -> None:
         """The lane's loop was here at this monotonic time."""
 
+    def watch_thread(self, thread_id: int) -> None:
+        """The kernel's id of the watchdog's thread."""
+
+    def beat_watch(self, ms: int) -> None:
+        """The watchdog's thread was here, with the GIL, at this monotonic time."""
+
+    def collecting(self, since_ms: int, total_ms: int) -> None:
+        """Python collects garbage since then (0: it does not), and has done so for that long in all before."""
+
+    def lane_busy_since_ms(self) -> int:
+        """Since when the lane executes one piece of code of one run; 0: it does not. Any thread."""
+
     def enter_lane(self, place: Place, ms: int) -> None:
         """The lane executes this from now on."""
 
@@ -60,6 +72,15 @@ class Unrecorded:
     def lane_thread(self, thread_id: int) -> None: ...
 
     def beat_lane(self, ms: int) -> None: ...
+
+    def watch_thread(self, thread_id: int) -> None: ...
+
+    def beat_watch(self, ms: int) -> None: ...
+
+    def collecting(self, since_ms: int, total_ms: int) -> None: ...
+
+    def lane_busy_since_ms(self) -> int:
+        return 0
 
     def enter_lane(self, place: Place, ms: int) -> None: ...
 

@@ -54,6 +54,7 @@ class Holder:
             text=True,
         )
         self.pid = self._process.pid
+        self.directory = directory
         self._orphans: list[int] = []
 
     def send(self, code: str) -> None:

@@ -44,7 +44,8 @@ def test_what_was_executing_is_known_after_sigkill(directory: Path, holder: Hold
     holder.do(
         "box.set_phase(Phase.ready); box.beat_control(100); box.beat_lane(90); box.lock_tenure(80)\n"
         "box.hold('R1', 7); box.hold('R2', 9)\n"
-        "box.enter_lane(Place(run_id='R1', workflow='orders', step='charge#1'), 70)\n"
+        "box.lane_thread(17); box.watch_thread(18); box.beat_watch(85); box.collecting(75, 5)\n"
+        "box.enter_lane(Place(run_id='R1', workflow='orders', step='charge', op_id='charge#1'), 70)\n"
         "box.enter_thread(Place(run_id='R2', workflow='mails'), 60)"
     )
     assert dead_in(directory) == []
@@ -55,8 +56,14 @@ def test_what_was_executing_is_known_after_sigkill(directory: Path, holder: Hold
     assert (view.boot_id, view.created_ms) == (boot_id(), 1_700_000_000_000)
     assert (view.phase, view.exit_reason) == (Phase.ready, "")
     assert (view.control_beat_ms, view.lane_beat_ms, view.store_lock_since_ms) == (100, 90, 80)
-    assert view.lane == Executing(run_id="R1", workflow="orders", step="charge#1", since_ms=70, entries=1)
-    assert view.threads == (Executing(run_id="R2", workflow="mails", step="", since_ms=60, entries=1),)
+    assert (view.role, view.lane_thread, view.watch_thread) == ("plain", 17, 18)
+    assert (view.watch_beat_ms, view.gc_since_ms, view.gc_total_ms) == (85, 75, 5)
+    assert view.lane == Executing(
+        run_id="R1", workflow="orders", step="charge", op_id="charge#1", since_ms=70, entries=1, thread=17
+    )
+    assert view.threads == (
+        Executing(run_id="R2", workflow="mails", step="", op_id="", since_ms=60, entries=2, thread=holder.pid),
+    )
     assert view.in_flight == (Held(run_id="R1", fence=7), Held(run_id="R2", fence=9))
     assert view.threads_complete
     assert view.in_flight_complete
@@ -167,7 +174,7 @@ def test_a_pid_that_lives_again_does_not_hide_a_death(directory: Path, holder: H
     holder.kill()
     image = bytearray(path.read_bytes())
     body = layout.HEAD.unpack_from(image, layout.HEAD_AT + layout.SEAL.size)
-    reused = layout.sealed(layout.HEAD.pack(*body[:4], os.getpid(), *body[5:]))
+    reused = layout.sealed(layout.HEAD.pack(*body[:5], os.getpid(), *body[6:]))
     image[layout.HEAD_AT : layout.HEAD_AT + len(reused)] = reused
     path.write_bytes(image)
     [view] = dead_in(directory)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from pyrula_runtime.blackbox import (
     Executing,
     Held,
     Nobody,
+    Peephole,
     Phase,
     Place,
     layout,
@@ -30,7 +32,24 @@ from tests.blackbox.holder import STORE
 MANY = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 RUN_IDS = st.text("ABCabc019._:-", min_size=1, max_size=128)
 TIMES = st.integers(0, 2**64 - 1)
-PLACES = st.builds(Place, run_id=RUN_IDS, workflow=st.text("aé_1", max_size=32), step=st.text("aé/#()1", max_size=48))
+PLACES = st.builds(
+    Place,
+    run_id=RUN_IDS,
+    workflow=st.text("aé_1", max_size=32),
+    step=st.text("aé/#()1", max_size=48),
+    op_id=st.text("aé/#()1", max_size=112),
+)
+WORDS = (
+    "control_beat_ms",
+    "lane_beat_ms",
+    "store_lock_since_ms",
+    "lane_thread",
+    "watch_beat_ms",
+    "watch_thread",
+    "gc_since_ms",
+    "gc_total_ms",
+)
+THREAD_IDS = st.integers(0, 2**22)
 
 
 def created(directory: Path) -> BlackBox:
@@ -43,8 +62,22 @@ def view_of(path: Path) -> BoxView:
     return view
 
 
-def executing(place: Place, ms: int, entries: int) -> Executing:
-    return Executing(run_id=place.run_id, workflow=place.workflow, step=place.step, since_ms=ms, entries=entries)
+def executing(place: Place, ms: int, entries: int, thread: int) -> Executing:
+    return Executing(
+        run_id=place.run_id,
+        workflow=place.workflow,
+        step=place.step,
+        op_id=place.op_id,
+        since_ms=ms,
+        entries=entries,
+        thread=thread,
+    )
+
+
+def peephole_of(path: Path) -> Peephole:
+    peephole = Peephole.open(path)
+    assert peephole is not None
+    return peephole
 
 
 class BoxMachine(RuleBasedStateMachine):
@@ -54,7 +87,8 @@ class BoxMachine(RuleBasedStateMachine):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
         self.box = created(Path(self.folder.name))
-        self.words = {"control_beat_ms": 0, "lane_beat_ms": 0, "store_lock_since_ms": 0, "lane_thread": 0}
+        self.peephole = peephole_of(self.box.path)
+        self.words = dict.fromkeys(WORDS, 0)
         self.phase: tuple[Phase, str] = (Phase.starting, "")
         self.lane: Executing | Nobody = NOBODY
         self.entries = 0
@@ -76,10 +110,21 @@ class BoxMachine(RuleBasedStateMachine):
         self.box.lock_tenure(ms)
         self.words["store_lock_since_ms"] = ms
 
-    @rule(thread_id=st.integers(0, 2**22))
+    @rule(thread_id=THREAD_IDS)
     def lane_thread(self, thread_id: int) -> None:
         self.box.lane_thread(thread_id)
         self.words["lane_thread"] = thread_id
+
+    @rule(thread_id=THREAD_IDS, ms=TIMES)
+    def watch(self, thread_id: int, ms: int) -> None:
+        self.box.watch_thread(thread_id)
+        self.box.beat_watch(ms)
+        self.words |= {"watch_thread": thread_id, "watch_beat_ms": ms}
+
+    @rule(since_ms=TIMES, total_ms=TIMES)
+    def collecting(self, since_ms: int, total_ms: int) -> None:
+        self.box.collecting(since_ms, total_ms)
+        self.words |= {"gc_since_ms": since_ms, "gc_total_ms": total_ms}
 
     @rule(phase=st.sampled_from(Phase), reason=st.text("aé ", max_size=100))
     def set_phase(self, phase: Phase, reason: str) -> None:
@@ -90,7 +135,7 @@ class BoxMachine(RuleBasedStateMachine):
     def enter_lane(self, place: Place, ms: int) -> None:
         self.box.enter_lane(place, ms)
         self.entries += 1
-        self.lane = executing(place, ms, self.entries)
+        self.lane = executing(place, ms, self.entries, self.words["lane_thread"])
 
     @rule()
     def leave_lane(self) -> None:
@@ -101,7 +146,8 @@ class BoxMachine(RuleBasedStateMachine):
     def enter_thread(self, place: Place, ms: int) -> None:
         slot = self.box.enter_thread(place, ms)
         assert slot not in self.threads
-        self.threads[slot] = executing(place, ms, 1)
+        self.entries += 1
+        self.threads[slot] = executing(place, ms, self.entries, threading.get_native_id())
 
     @rule(data=st.data())
     def leave_thread(self, data: st.DataObject) -> None:
@@ -133,6 +179,11 @@ class BoxMachine(RuleBasedStateMachine):
         assert view.in_flight == tuple(self.runs[slot] for slot in sorted(self.runs))
         assert view.threads_complete
         assert view.in_flight_complete
+        glance = self.peephole.look()
+        assert {name: getattr(glance, name) for name in WORDS} == self.words
+        assert (glance.lane, self.peephole.threads()) == (self.lane, view.threads)
+        lane = self.lane
+        assert self.box.lane_busy_since_ms() == (lane.since_ms if isinstance(lane, Executing) else 0)
 
     def teardown(self) -> None:
         self.box.close()
@@ -145,11 +196,15 @@ TestBox.settings = settings(max_examples=40, stateful_step_count=25, deadline=No
 
 def fill(box: BlackBox, mark: str, ms: int) -> bytes:
     """Write every kind of record, and give the box's bytes."""
-    place = Place(run_id=mark * 26, workflow=mark, step=mark * 9)
+    place = Place(run_id=mark * 26, workflow=mark, step=mark * 9, op_id=mark * 11)
     box.set_phase(Phase.draining, mark)
     box.beat_control(ms)
     box.beat_lane(ms)
     box.lock_tenure(ms)
+    box.lane_thread(ms)
+    box.watch_thread(ms)
+    box.beat_watch(ms)
+    box.collecting(ms, ms)
     box.enter_lane(place, ms)
     for number in range(3):
         box.hold(f"{mark}{number}", ms)
@@ -180,11 +235,11 @@ def seen_as(image: bytes | bytearray, folder: Path) -> BoxView | None:
 
 def facts(view: BoxView) -> list[tuple[object, ...]]:
     """Each record's meaning: all of it, or only that it is unknown."""
-    words = [(view.control_beat_ms,), (view.lane_beat_ms,), (view.store_lock_since_ms,), (view.lane_thread,)]
+    words = [(getattr(view, name),) for name in WORDS]
     return [*words, (view.lane,), (view.phase, view.exit_reason)]
 
 
-UNKNOWN = [(None,), (None,), (None,), (None,), (None,), (None, "")]
+UNKNOWN = [*[(None,)] * (len(WORDS) + 1), (None, "")]
 
 
 def assert_nothing_invented(found: BoxView | None, *truths: BoxView) -> None:
@@ -231,7 +286,7 @@ def test_halves_of_two_writes_invent_nothing(images: tuple[bytes, bytes], tmp_pa
 
 
 def test_every_single_flip_in_the_lane_record_is_noticed(images: tuple[bytes, bytes], tmp_path: Path) -> None:
-    for at in range(layout.LANE_AT, layout.THREADS_AT):
+    for at in range(layout.LANE_AT, layout.FULL_AT):
         image = bytearray(images[0])
         image[at] ^= 1
         view = seen_as(image, tmp_path)
