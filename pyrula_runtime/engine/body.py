@@ -119,10 +119,13 @@ class AsyncBody:
     # towards the turn
 
     def start(self) -> None:
-        self._root = self.loop.create_root(self._make(self))
-        self._run()
+        if not self._over:
+            self._root = self.loop.create_root(self._make(self))
+            self._run()
 
     def deliver(self, op: Op, value: object, error: BaseException | None) -> None:
+        if self._over:  # suspended by what the lane had to do before this
+            return
         waiting = self._waiting.pop(op.op_id)
         if error is not None:
             waiting.set_exception(error)
@@ -131,6 +134,8 @@ class AsyncBody:
         self._run()
 
     def strike(self) -> None:
+        if self._over:
+            return
         assert self._root is not None
         self._root.cancel()
         self._run()

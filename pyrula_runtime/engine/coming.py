@@ -21,6 +21,7 @@ class Coming:
     def __init__(self) -> None:
         self._undecided: dict[Token, float] = {}  # since when
         self._held: dict[Token, None] = {}
+        self._seen: set[Token] = set()
         self._forsworn: set[Token] = set()
 
     def __contains__(self, token: object) -> bool:
@@ -40,10 +41,19 @@ class Coming:
             if token in self._forsworn:  # looked at after it was noted, so one of two threads sees the other
                 self.withdraw(token)
 
-    def waiting(self, for_s: float) -> list[Token]:
-        """Those that have been coming for so long, without having begun."""
+    def undecided(self) -> list[Token]:
+        """Those that have not begun."""
+        return list(self._undecided)
+
+    def unseen(self, for_s: float) -> bool:
+        """Whether there is one that the lane has not looked at for so long."""
         latest_s = time.monotonic() - for_s
-        return [token for token, since_s in list(self._undecided.items()) if since_s <= latest_s]
+        waiting = list(self._undecided.items())
+        return any(since_s <= latest_s and token not in self._seen for token, since_s in waiting)
+
+    def seen(self, token: Token) -> None:
+        """The lane has looked at it, and begins it later."""
+        self._seen.add(token)
 
     def withdraw(self, token: Token) -> bool:
         """Never begin this one; False if it has begun, or is unknown."""
@@ -71,4 +81,5 @@ class Coming:
     def done(self, token: Token) -> None:
         """It has become a turn, or nothing."""
         self._held.pop(token, None)
+        self._seen.discard(token)
         self._forsworn.discard(token)

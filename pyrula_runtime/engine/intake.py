@@ -42,6 +42,7 @@ class Intake:
             if self._turns_away(claim):
                 continue
             if len(claim.journal) < claim.journal_len:
+                self.coming.seen(claim.token)
                 self._spawn(self._read_on(claim))
             else:
                 self._enter(claim, claim.journal)

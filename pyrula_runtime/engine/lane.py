@@ -26,6 +26,7 @@ from pyrula_runtime.engine.body import AsyncBody, Body, SyncBody
 from pyrula_runtime.engine.codec import dump_error, load_entry, load_json
 from pyrula_runtime.engine.commons import Commons
 from pyrula_runtime.engine.current import Current, current
+from pyrula_runtime.engine.evacuation import Evacuation
 from pyrula_runtime.engine.intake import Intake
 from pyrula_runtime.engine.lane_setup import LaneSetup
 from pyrula_runtime.engine.lane_thread import LaneThread
@@ -67,6 +68,7 @@ class Lane:
         self.loop, self.thread = self._home.loop, self._home.thread
         self._threads = RunThreads(commons, self.loop)
         self._intake = Intake(setup, commons, self._begin)
+        self._evacuation = Evacuation(self.post, self._unwind)
 
     # from other threads
 
@@ -106,13 +108,24 @@ class Lane:
         self._intake.coming.add(claim.token for claim in claims)
         self.post(self._intake.start, claims)
 
+    def begun(self) -> list[Token]:
+        """The tokens of all turns but those that are handed back."""
+        return self._evacuation.spares([turn.claim.token for turn in list(self._turns.values())])
+
+    def condemn(self, keep: str = "") -> list[Token]:
+        """While the lane is stuck: no code of its runs but this one's runs here any more; the tokens to hand back."""
+        coming = self._intake.coming
+        never_begun = [token for token in coming.undecided() if coming.withdraw(token)]
+        begun = [token for token in self.begun() if token.run_id != keep]
+        self._evacuation.condemn(begun)
+        return [*never_begun, *begun]
+
     def held(self) -> list[Token]:
         """The tokens of all runs that are turns of this lane, or soon will be."""
         coming = (
             self._intake.coming.held()
         )  # first: a claim goes from there to the turns, and must not be missed on its way
-        turns = list(self._turns.values())
-        return list(dict.fromkeys([*coming, *(turn.claim.token for turn in turns)]))
+        return list(dict.fromkeys([*coming, *self.begun()]))
 
     def forswear(self, token: Token) -> bool:
         """Never start a turn for this token, if it has not come yet; False if it has."""
@@ -138,6 +151,10 @@ class Lane:
         """Start a turn for each claim that came for a turn which had given its slot back by then."""
         self._setup.slots.overfill(len(claims))
         self._route(claims)
+
+    async def settle(self) -> None:
+        """Return when the store has been told of all that was handed back."""
+        await self._intake.settle()
 
     def _begin(self, claim: Claim, journal: Sequence[bytes]) -> None:
         program = self._setup.programs[claim.workflow]
@@ -202,7 +219,7 @@ class Lane:
         self._setup.on_outage(error)
 
     def claim_request(self) -> ClaimRequest | None:
-        return None if self.draining else self._one
+        return None if self.draining or self._commons.no_successors.is_set() else self._one
 
     def over(self, turn: Turn, claims: Sequence[Claim] | None) -> None:
         self._forget(turn)
@@ -253,6 +270,14 @@ class Lane:
                     self.lost(turn, "lock lost")
             else:
                 self._intake.coming.withdraw(token)
+
+    def _unwind(self, token: Token) -> None:
+        """End the turn of a run that was handed back, without a trace."""
+        turn = self._turns.get(token.run_id)
+        if turn is not None and turn.claim.token == token:
+            turn.suspend()
+            self._forget(turn)
+            self._setup.free_slot()
 
     async def suspend_all(self, patience_s: float) -> int:
         """Stop every turn and hand the runs back; how many. Runs with a thread in user code come last.

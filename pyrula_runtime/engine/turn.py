@@ -218,7 +218,7 @@ class Turn:
     def _pump(self) -> None:
         """Let entries in, one at a time, as long as the body is parked; then write and perform what came of it."""
         try:
-            while self._body.is_parked and self._fault is None and self._ending is None:
+            while self._body.is_parked and self._fault is None and self._ending is None and not self.is_over:
                 if self._cursor.replaying:
                     entry = self._cursor.replay_next()
                     if self._probation is not None:
@@ -230,6 +230,8 @@ class Turn:
                     break
         except JournalMismatch as mismatch:
             self._fault = mismatch
+        if self.is_over:  # evacuated, before its body was to go on
+            return
         if self._fault is not None:
             self._end_by_fault(self._fault)
         if self._ending is not None or self._body.is_parked:
