@@ -8,7 +8,7 @@ AT_ONCE = -n 4 --dist loadgroup
 # What must hold on every CPython: the rules, the API and the stores, on the embedded store.
 SHORT = $(wildcard tests/options tests/core tests/workflows tests/store)
 
-.PHONY: venv run test lint types layers tests core others nightly bench clean
+.PHONY: venv run demo test lint types layers tests core others nightly bench clean
 .NOTPARALLEL:
 .PRECIOUS: .venv-%/.installed
 
@@ -16,6 +16,9 @@ venv: .venv/.installed
 
 run: venv
 	$(BIN)/python -m examples.orders.demo $(if $(ONCE),--once)
+
+demo: venv
+	$(BIN)/python -m examples.blame.demo
 
 test: lint types layers tests core others
 

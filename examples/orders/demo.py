@@ -29,9 +29,10 @@ from examples.orders import outside
 from examples.orders.app import Order, Outcome, process_order
 from examples.orders.board import Board
 from examples.orders.samples import expected_effects, expected_status, orders
-from examples.orders.supervisor_process import NAME, SupervisorGaveUp, SupervisorProcess
+from examples.supervisor_process import Given, SupervisorGaveUp, SupervisorProcess
 from pyrula.workflows import PyrulaError, RunEnded, RunHandle, WorkflowClient, open_store
 
+_NAME = "orders"
 _REFRESH_S = 0.1
 _SCRIPTS = Path(sys.executable).parent
 
@@ -93,7 +94,8 @@ def _place(*, is_once: bool) -> Iterator[Path]:
 
 async def _demonstrate(plan: Plan, board: Board) -> int:
     """Serve the orders. Ctrl-C drains the workers, at whatever point it comes; a second one ends them at once."""
-    supervisor = SupervisorProcess(os.environ, plan.log, board.say)
+    given = Given(name=_NAME, app="examples.orders.app", log=plan.log, environ=os.environ)
+    supervisor = SupervisorProcess(given, board.say)
     interrupted = asyncio.Event()
 
     def interrupt() -> None:
@@ -213,7 +215,7 @@ def _invite(ended: Ended, board: Board, supervisor: SupervisorProcess) -> None:
     pyrula = _typed("pyrula")
     board.say(f"look at one:     {pyrula} runs show {_example(ended)}")
     board.say(f"all of them:     {pyrula} runs list")
-    board.say(f"at the workers:  {_typed('pyrula-supervisor')} status --name {NAME}")
+    board.say(f"at the workers:  {_typed('pyrula-supervisor')} status --name {_NAME}")
     board.say(f"supervisor {supervisor.pid} goes on; kill -9 a worker if you like, or all of it; end it with Ctrl-C")
 
 

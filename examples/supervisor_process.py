@@ -12,20 +12,13 @@ import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-NAME = "orders"
-PROCS = 4
-
-_CHECKOUT = Path(__file__).resolve().parents[2]
+_CHECKOUT = Path(__file__).resolve().parents[1]
 _SUPERVISOR = str(Path(sys.executable).with_name("pyrula-supervisor"))
-_COMMAND = (
-    *(_SUPERVISOR, "--name", NAME, "--procs", str(PROCS), "--health-port", "0"),
-    *("--workflow", "examples.orders.app"),
-)
-_WATCH = (_SUPERVISOR, "status", "--name", NAME, "--watch", "--json")
 # lines of the supervisor's log that are shown if it gives up
 _LAST_LINES = 15
 # how long to wait for one that does not answer yet (seconds)
@@ -38,13 +31,35 @@ class SupervisorGaveUp(Exception):
     """It ended by itself, so starting it again would not help; the message has the end of its log."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """How a supervisor is started, and where its log goes."""
+
+    name: str
+    app: str
+    log: Path
+    environ: Mapping[str, str]
+    procs: int = 4
+    flags: Sequence[str] = ()
+
+    @property
+    def command(self) -> list[str]:
+        """Start it."""
+        procs = ["--procs", str(self.procs), "--health-port", "0"]
+        return [_SUPERVISOR, "--name", self.name, *procs, "--workflow", self.app, *self.flags]
+
+    @property
+    def watching(self) -> list[str]:
+        """Print its status document every second."""
+        return [_SUPERVISOR, "status", "--name", self.name, "--watch", "--json"]
+
+
 class SupervisorProcess:
     """The supervisor, whichever process it is at the moment."""
 
-    def __init__(self, environ: Mapping[str, str], log: Path, say: Callable[[str], None]) -> None:
+    def __init__(self, given: Given, say: Callable[[str], None]) -> None:
         self.pid = 0
-        self._environ = dict(environ)
-        self._log = log
+        self._given = given
         self._say = say
         self._process: Process | None = None
         self._signals_sent = 0
@@ -70,7 +85,12 @@ class SupervisorProcess:
         """Hand on its status document every second, until cancelled."""
         while True:
             watch = await asyncio.create_subprocess_exec(
-                *_WATCH, env=self._environ, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, limit=_MAX_LINE
+                *self._given.watching,
+                env=self._given.environ,
+                stdin=DEVNULL,
+                stdout=PIPE,
+                stderr=DEVNULL,
+                limit=_MAX_LINE,
             )
             assert watch.stdout is not None
             try:
@@ -84,22 +104,22 @@ class SupervisorProcess:
             await asyncio.sleep(_AGAIN_S)
 
     async def _one_life(self) -> int:
-        with self._log.open("ab") as log:
+        with self._given.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *_COMMAND,
+                *self._given.command,
                 cwd=_CHECKOUT,
-                env=self._environ,
+                env=self._given.environ,
                 stdin=DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
         self.pid = self._process.pid
-        self._say(f"supervisor {self.pid} starts {PROCS} workers")
+        self._say(f"supervisor {self.pid} starts {self._given.procs} workers")
         if self._signals_sent:  # asked for while it was being started
             self._process.send_signal(signal.SIGTERM)
         return await self._process.wait()
 
     def _end_of_log(self) -> str:
-        with self._log.open(errors="replace") as lines:
+        with self._given.log.open(errors="replace") as lines:
             return "".join(deque(lines, _LAST_LINES))
