@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pyrula_runtime.core.blame import (
     NOTHING,
@@ -15,57 +12,15 @@ from pyrula_runtime.core.blame import (
     Cause,
     Charge,
     Death,
-    Evidence,
     Executing,
     Judgement,
     Mark,
     Record,
     cleared,
     current,
-    judged,
     opened_at,
 )
-
-BUDGET = Budget()
-HOUR_MS = BUDGET.window_ms
-ME, OTHER = "me", "other"
-OWN = (Cause.crashed, Cause.exited, Cause.out_of_memory)
-
-
-def at_step(run_id: str = ME, step: str = "pay", for_ms: int = 40) -> Executing:
-    return Executing(run_id=run_id, op_id=f"{step}#1" if step else "", step=step, for_ms=for_ms)
-
-
-def death(
-    cause: Cause,
-    *executing: Executing,
-    in_flight: Collection[str] = (ME,),
-    at_ms: int = 1_000,
-    cell: bool = False,
-    guilty: str = "",
-) -> Death:
-    evidence = Evidence(
-        at_ms=at_ms, cause=cause, worker="w-1", pid=7, exit="SIGSEGV", line="app.py:3", stack="the stack"
-    )
-    return Death(cause=cause, in_cell=cell, executing=executing, in_flight=in_flight, evidence=evidence, guilty=guilty)
-
-
-def unknown(cause: Cause, *, cell: bool = False) -> Death:
-    """A death of which the box does not say who was executing."""
-    return replace(death(cause, cell=cell), executing=None)
-
-
-def after(*deaths: Death, record: Record = NOTHING, budget: Budget = BUDGET, run_id: str = ME) -> Judgement:
-    """The last of these judgements, each made on the record that the one before left."""
-    judgement = Judgement(record=record)
-    for one in deaths:
-        judgement = judged(run_id, judgement.record, one, budget)
-    return judgement
-
-
-def told(judgement: Judgement) -> tuple[int, bool, bool]:
-    return judgement.charged, judgement.marked, judgement.record.is_suspect
-
+from tests.core.deaths import BUDGET, HOUR_MS, ME, OTHER, OWN, after, at_step, death, told, unknown
 
 # charges
 
@@ -115,7 +70,7 @@ def test_who_executes_is_there_though_the_table_had_no_place_for_it() -> None:
 
 
 @pytest.mark.parametrize("cell", [False, True])
-def test_a_block_charges_the_guilty_and_nobody_else(cell: bool) -> None:
+def test_a_block_charges_the_guilty_and_nobody_else(*, cell: bool) -> None:
     one = death(Cause.loop_blocked, at_step(), at_step(OTHER), in_flight=(ME, OTHER), cell=cell, guilty=ME)
     assert told(after(one)) == (1, False, True)
     assert after(one, run_id=OTHER) == Judgement(record=NOTHING)
@@ -168,7 +123,7 @@ def test_a_kill_marks_only_what_was_executing() -> None:
 
 
 @pytest.mark.parametrize("cell", [False, True])
-def test_a_decision_of_ours_means_nothing_but_forgets_what_is_too_old(cell: bool) -> None:
+def test_a_decision_of_ours_means_nothing_but_forgets_what_is_too_old(*, cell: bool) -> None:
     suspect = after(death(Cause.killed, at_step())).record
     assert after(death(Cause.blameless, at_step(), at_ms=2_000, cell=cell), record=suspect) == Judgement(record=suspect)
     late = after(death(Cause.blameless, at_step(), at_ms=HOUR_MS + 1_000), record=suspect)
@@ -329,81 +284,3 @@ def test_what_is_exactly_as_old_as_the_window_does_not_count() -> None:
     record = Record(charges=(Charge(at_ms=5, evidence=death(Cause.crashed, at_ms=5).evidence),))
     assert current(record, 4 + HOUR_MS, BUDGET) == record
     assert current(record, 5 + HOUR_MS, BUDGET) == NOTHING
-
-
-# the law, and its other half
-
-
-def test_a_run_that_crashes_its_workers_is_out_within_its_budget() -> None:
-    """Among neighbours it is only marked; alone it is charged for that too; and then it is out."""
-    among = death(Cause.crashed, at_step(), at_step(OTHER), in_flight=(ME, OTHER))
-    in_cell = death(Cause.crashed, at_step(), cell=True)
-    history = [told(after(among, *(in_cell,) * times)) for times in range(4)]
-    assert history == [(0, True, True), (2, False, True), (1, False, True), (1, False, False)]
-    final = after(among, *(in_cell,) * 3)
-    assert final.error is not None
-    assert final.error.detail["charges"] == 4
-    # its neighbour was executing too: it clears itself in a cell of its own, uncharged
-    assert told(after(among, run_id=OTHER)) == (0, True, True)
-
-
-STEPS = st.sampled_from(["pay", "ship", ""])
-NEIGHBOURS = st.frozensets(st.sampled_from(["a", "b"]), max_size=2)
-AGES = st.integers(0, HOUR_MS // 2)
-
-
-@st.composite
-def innocent_deaths(draw: st.DrawFn) -> Death:
-    """A death that an innocent run may be near: never its own block, never alone with what it did itself."""
-    cause, cell = draw(st.sampled_from(Cause)), draw(st.booleans())
-    neighbours = frozenset() if cell else draw(NEIGHBOURS)
-    executes = draw(st.booleans())
-    if cause in OWN and (cell or (executes and not neighbours)):
-        cause = Cause.killed
-    executing = [at_step(run_id, draw(STEPS)) for run_id in sorted(neighbours) if draw(st.booleans())]
-    if executes:
-        executing.append(at_step(ME, draw(STEPS)))
-    in_flight = {*neighbours, *([ME] if draw(st.booleans()) or executes else [])}
-    guilty = draw(st.sampled_from(["", *sorted(neighbours)]))
-    known = draw(st.integers(0, 4)) > 0
-    one = death(cause, *executing, in_flight=in_flight, cell=cell, guilty=guilty)
-    return one if known else replace(one, executing=None)
-
-
-def kills_at_most_twice(deaths: Iterable[Death]) -> list[Death]:
-    """The same deaths without what would be a third kill of a cell from outside in the same step."""
-    kept: list[Death] = []
-    kills: dict[str, int] = {}
-    for one in deaths:
-        mine = [each.op_id for each in one.executing or () if each.run_id == ME]
-        if one.in_cell and mine and one.cause in (Cause.killed, Cause.store_frozen):
-            kills[mine[0]] = kills.get(mine[0], 0) + 1
-            if kills[mine[0]] > 2:
-                continue
-        kept.append(one)
-    return kept
-
-
-@given(st.lists(innocent_deaths(), max_size=40), st.lists(AGES, min_size=40, max_size=40), st.integers(0, 3))
-def test_law_an_innocent_run_is_never_charged_over_any_history(
-    deaths: list[Death], pauses: list[int], max_retries: int
-) -> None:
-    record, now_ms = NOTHING, 0
-    for one, pause_ms in zip(kills_at_most_twice(deaths), pauses, strict=False):
-        now_ms += pause_ms
-        dated = replace(one, evidence=replace(one.evidence, at_ms=now_ms))
-        judgement = judged(ME, record, dated, Budget(max_retries=max_retries))
-        assert (judgement.charged, judgement.error) == (0, None)
-        record = judgement.record
-
-
-@given(st.lists(innocent_deaths(), max_size=6), st.sampled_from(OWN), st.integers(0, 5))
-def test_law_a_guilty_run_is_out_after_its_budget_whatever_else_happens(
-    deaths: list[Death], cause: Cause, max_retries: int
-) -> None:
-    budget = Budget(max_retries=max_retries)
-    in_cell = death(cause, at_step(), cell=True)
-    judgements = [
-        after(*kills_at_most_twice(deaths), *(in_cell,) * times, budget=budget) for times in range(max_retries + 2)
-    ]
-    assert any(each.error is not None for each in judgements)
