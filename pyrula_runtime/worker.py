@@ -34,8 +34,8 @@ from pyrula_runtime.duties import orphans, purge
 from pyrula_runtime.duties.burial import Burial, free_all
 from pyrula_runtime.engine.claiming import Claiming
 from pyrula_runtime.engine.health import Health
-from pyrula_runtime.engine.lane import Lane
 from pyrula_runtime.engine.lane_setup import LaneSetup
+from pyrula_runtime.engine.lanes import Lanes
 from pyrula_runtime.engine.posting import post
 from pyrula_runtime.engine.program import Program
 from pyrula_runtime.engine.renewal import Renewal
@@ -112,12 +112,12 @@ class Worker:
     @property
     def turns_running(self) -> int:
         """How many run now; free places that a claim under way has reserved do not count."""
-        return len(self._lane.held()) if self.health.started else 0
+        return len(self._lanes.held()) if self.health.started else 0
 
     @property
     def turns_done(self) -> int:
         """How many ended here by themselves."""
-        return self._lane.turns_done if self.health.started else 0
+        return self._lanes.turns_done if self.health.started else 0
 
     def take_lane_lag_ms(self) -> float:
         """The longest that the lane took to answer since this was asked last, or takes already."""
@@ -125,7 +125,7 @@ class Worker:
 
     def lane_stack(self) -> str:
         """What the lane's thread does now."""
-        return stack_of(self._lane.thread.ident) if self.health.started else stack_of(threading.get_ident())
+        return self._lanes.stack() if self.health.started else stack_of(threading.get_ident())
 
     async def run(self) -> int:
         """Serve until a stop is requested or a loop dies, drain, and return the exit code."""
@@ -152,13 +152,14 @@ class Worker:
             on_failed=partial(post, loop, self._lane_failed),
             presence=box,
         )
-        self._lane = Lane(lane_setup)
+        self._lanes = Lanes(lane_setup, self._options.isolation)
+        self._lane = self._lanes.shared
         self._rounds = Rounds(self.health, random.random, self.request_stop)
         ears = self._setup.ears
         self._watchdog = Watchdog(self._lane, self._options.block_warn, ears.blocked, ears.unblocked)
         if self._setup.duties:
             await self._start_duties()
-        self._lane.start()
+        self._lanes.start()
         self._watchdog.start()
         self._start_rounds(lane_setup, box)
         self.health.started = True
@@ -184,18 +185,18 @@ class Worker:
         self._rounds.start(Round(name="purge", act=lambda: purge.purge(self._store), period_s=purge.PERIOD_S))
 
     def _start_rounds(self, lane_setup: LaneSetup, box: BlackBox) -> None:
-        lane, options = self._lane, self._options
+        lanes, options = self._lanes, self._options
         renewal = Round(
             name="renewal",
-            act=Renewal(self._store, lane, self._lock_ttl_ms).act,
+            act=Renewal(self._store, lanes, self._lock_ttl_ms).act,
             period_s=renew_every_s(options.lock_ttl),
         )
         loop, mono_ms = asyncio.get_running_loop(), self._setup.clock.mono_ms
         strays = Strays(
-            self._store, lane, self.incarnation, mono_ms, lambda after_s: loop.call_later(after_s, seek.nudge.set)
+            self._store, lanes, self.incarnation, mono_ms, lambda after_s: loop.call_later(after_s, seek.nudge.set)
         )
         seek = Round(name="strays", act=strays.act, period_s=renew_every_s(options.lock_ttl))
-        self._claiming = Claiming(lane_setup, lane, lambda: claims.nudge.set(), seek.nudge.set)
+        self._claiming = Claiming(lane_setup, lanes, lambda: claims.nudge.set(), seek.nudge.set)
         # a wake for work is what makes this round; its period is the net below a lost wake
         claims = Round(name="claim", act=self._claiming.act, period_s=options.timer_poll_interval_s)
         wakes = {Wake.ready: claims.nudge, Wake.attention: renewal.nudge}
@@ -221,7 +222,7 @@ class Worker:
             worker_id=self.worker_id,
             pid=os.getpid(),
             host=socket.gethostname(),
-            serves=self._lane.serves,
+            serves=self._lanes.serves,
             capacity=self.capacity,
             running=self.turns_running,
             draining=self.health.draining,
@@ -247,7 +248,7 @@ class Worker:
         """Stop in bounded time; whether the store knows that nothing is held here any more."""
         options = self._options
         self.health.draining = True
-        self._lane.drain()
+        self._lanes.drain()
         self._beats.nudge.set()  # so that whoever asks why a run waits is told
         box.set_phase(Phase.draining)
         log.info("draining: %d runs have %g s to finish", self.turns_running, options.shutdown_grace)
@@ -258,7 +259,7 @@ class Worker:
         self._listening.close()
         box.set_phase(Phase.stopping)
         await self._rounds.stop(options.cancel_timeout / 2)
-        self._lane.stop()
+        self._lanes.stop()
         return await self._take_leave(options.cancel_timeout / 2)
 
     async def _take_leave(self, patience_s: float) -> bool:
@@ -278,9 +279,9 @@ class Worker:
     async def _turns_finish(self, grace_s: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_s):
-                while self._lane.held() and not self._lane.is_over:
+                while self._lanes.held() and not self._lanes.is_over:
                     self._free_slot.clear()
-                    if self._lane.held():
+                    if self._lanes.held():
                         await self._free_slot.wait()
 
     async def _suspend_rest(self, cancel_timeout_s: float) -> int:
@@ -288,13 +289,12 @@ class Worker:
 
         Threads in user code get one `cancel_timeout`, the lane itself one more to come round.
         """
-        held = len(self._lane.held())
-        if not held or self._lane.is_over:
+        held = len(self._lanes.held())
+        if not held or self._lanes.is_over:
             return held
-        work = asyncio.run_coroutine_threadsafe(self._lane.suspend_all(cancel_timeout_s), self._lane.loop)
         try:
             async with asyncio.timeout(2 * cancel_timeout_s):
-                return await asyncio.wrap_future(work)
+                await self._lanes.suspend_all(cancel_timeout_s)
         except TimeoutError:
-            log.error("the lane is blocked by user code and was abandoned")
-            return held
+            log.error("a lane is blocked by user code and was abandoned")
+        return held

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from pyrula_runtime.core.entries import Json
 from pyrula_runtime.core.retry import ONCE, Retry
+from pyrula_runtime.options import Isolation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +82,7 @@ class Program:
     start: makes the body's coroutine; runs on the lane.
     run: the whole body; runs in a thread of its own.
     to_json: the result as JSON; raises InputError if it cannot be.
+    isolation: where its turns run; None leaves it to the worker.
     """
 
     name: str
@@ -89,3 +91,8 @@ class Program:
     run: Callable[[SyncOperations, Json], Any] | None = None
     to_json: Callable[[Any], Json]
     timeout_s: float | None = None
+    isolation: Isolation | None = None
+
+    def is_isolated(self, otherwise: Isolation) -> bool:
+        """Whether each of its turns has a lane of its own. A plain function has a thread of its own anyway."""
+        return self.start is not None and (self.isolation or otherwise) == "turn"

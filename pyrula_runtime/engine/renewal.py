@@ -7,7 +7,7 @@ was lost.
 
 from __future__ import annotations
 
-from pyrula_runtime.engine.lane import Lane
+from pyrula_runtime.engine.lanes import Lanes
 from pyrula_runtime.stores.protocol import Store
 
 # renewals go to the store in groups of this size, so that one call stays short
@@ -17,18 +17,18 @@ _GROUP = 200
 class Renewal:
     """The round that renews."""
 
-    def __init__(self, store: Store, lane: Lane, lock_ttl_ms: int) -> None:
+    def __init__(self, store: Store, lanes: Lanes, lock_ttl_ms: int) -> None:
         self._store = store
-        self._lane = lane
+        self._lanes = lanes
         self._lock_ttl_ms = lock_ttl_ms
 
     async def act(self) -> None:
         """Renew every lock once."""
-        held = self._lane.held()
+        held = self._lanes.held()
         for start in range(0, len(held), _GROUP):
             group = held[start : start + _GROUP]
             renewed = await self._store.renew(group, self._lock_ttl_ms)
             if renewed.lost:
-                self._lane.post(self._lane.drop, [token for token in group if token.run_id in renewed.lost])
+                self._lanes.drop([token for token in group if token.run_id in renewed.lost])
             if renewed.cancelled:
-                self._lane.post(self._lane.cancel, tuple(renewed.cancelled))
+                self._lanes.cancel(tuple(renewed.cancelled))
