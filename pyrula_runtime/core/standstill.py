@@ -4,22 +4,52 @@ Whoever looks takes a sample of the worker every now and then: what its black bo
 threads. Two samples in a row make a verdict about the time between them, by one table (`classify`); verdicts in a row
 make the time for which the same piece of code has kept the lane (`Stuck`), and in it only such time counts as the
 worker had the chance to run.
+
+**Signs.** A thread that computes has CPU time. One that wants a CPU and gets none has time in the run queue. One that
+wants the GIL and does not get it wakes up every few milliseconds to ask for it, so the kernel gives it hundreds of
+slices a second, each next to nothing; nothing else in a worker looks like that. So a watchdog that has not been there
+for a while *and* wakes up all the time proves that some thread keeps the GIL; a watchdog that is merely late proves
+nothing. Where the kernel says nothing of threads (not Linux) nobody is found to keep the GIL.
+
+**Whose fault.** Code that has the lane all the time blocks it, whatever for, unless its thread waits for the GIL like
+the watchdog: then another thread has it. Which one, only CPU time tells (`gil_holder`): a thread that sleeps may do so
+by right. If it cannot be told, nobody is accused.
+
+**What may go wrong.** Collections and waits in the run queue are known as sums, so they are subtracted from the span in
+which they end or go on; a span in which the worker was stopped at either end is struck out as a whole.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
+
+# an observer that comes so much later than planned does not know what it has missed
+LATE_MS = 300
+# without a beat for so long, four times its usual period, a watchdog does not get the GIL, or does not want it
+MUTE_MS = 1_000
+# the share of the time between two samples from which on it was spent in the garbage collection
+COLLECTING_SHARE = 0.5
+# a starved thread spent at least this share waiting for a CPU, and at most that share with one
+STARVED_WAIT_SHARE = 0.5
+STARVED_CPU_SHARE = 0.1
+# of the time in which it had a CPU or did not want one, a computing thread computed at least this share
+COMPUTING_SHARE = 0.5
+# who waits for the GIL wakes up every switch interval (1 ms here, 5 ms in Python): slices per ms, with ample reserve
+WAITING_SLICES_PER_MS = 1 / 25
+_STOPPED = frozenset("Tt")
 
 
 class Verdict(StrEnum):
     """What a worker did between two samples."""
 
     healthy = "healthy"  # the lane turns, or has nothing to do
-    busy = "busy"  # the lane goes from one piece of code to the next, slowly
+    busy = "busy"  # the lane computes, but goes from one piece of code to the next
     blocked = "blocked"  # the same code all the time, others could have the GIL
     held_on_cpu = "held_on_cpu"  # the same code all the time, with the GIL, computing
     held_waiting = "held_waiting"  # the same code all the time, with the GIL, waiting for something
+    held_elsewhere = "held_elsewhere"  # a thread other than the lane's keeps the GIL
     stopped = "stopped"  # by a signal, or a debugger
     frozen = "frozen"  # by a cgroup
     starved = "starved"  # it wanted a CPU and got none
@@ -27,10 +57,12 @@ class Verdict(StrEnum):
     observer_late = "observer_late"  # whoever looks was itself away
 
 
-# verdicts whose time counts against the code that has the lane
-COUNTING = frozenset({Verdict.blocked, Verdict.held_on_cpu, Verdict.held_waiting})
 # those in which no thread of the worker can speak for it
-MUTE = frozenset({Verdict.held_on_cpu, Verdict.held_waiting})
+MUTE = frozenset({Verdict.held_on_cpu, Verdict.held_waiting, Verdict.held_elsewhere})
+# verdicts whose time counts against the code that keeps the lane, or the GIL
+COUNTING = MUTE | {Verdict.blocked}
+# verdicts after which nothing is stuck any more
+MOVING = frozenset({Verdict.healthy, Verdict.busy})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +72,10 @@ class ThreadSample:
     state: str = ""
     cpu_ms: float = 0.0
     wait_ms: float = 0.0  # in the run queue
+    slices: int = 0  # how often it was given a CPU
+
+
+UNKNOWN = ThreadSample()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +85,118 @@ class Sample:
     at_ms: int
     late_ms: int = 0  # how much later than planned the observer looked
     watch_beat_ms: int | None = None  # when its watchdog thread last ran
+    run_id: str = ""  # whose code has the lane; empty: no run's
     entries: int | None = None  # number of the code that has the lane (0: nobody has it)
     since_ms: int = 0  # since when it has it
     gc_since_ms: int = 0  # a collection is under way since then; 0: none
-    gc_total_ms: int = 0  # time spent in collections so far
-    lane: ThreadSample = ThreadSample()
+    gc_total_ms: int = 0  # time spent in collections before that one
+    lane: ThreadSample = UNKNOWN
+    watch: ThreadSample = UNKNOWN  # the watchdog's thread
     frozen: bool = False
+
+    @property
+    def collected_ms(self) -> int:
+        """Time spent in collections until now."""
+        return self.gc_total_ms + (self.at_ms - self.gc_since_ms if self.gc_since_ms else 0)
+
+
+class _Use:
+    """What one thread did with the time between two samples of it."""
+
+    def __init__(self, span_ms: float, before: ThreadSample, after: ThreadSample) -> None:
+        known = bool(before.state and after.state)
+        self.wait_ms = min(max(after.wait_ms - before.wait_ms, 0.0), span_ms) if known else 0.0
+        cpu_ms = after.cpu_ms - before.cpu_ms
+        self.stopped = bool(_STOPPED & {before.state, after.state})
+        self.starved = known and self.wait_ms >= STARVED_WAIT_SHARE * span_ms and cpu_ms <= STARVED_CPU_SHARE * span_ms
+        self.computes = known and cpu_ms > 0 and cpu_ms >= COMPUTING_SHARE * (span_ms - self.wait_ms)
+        slices = after.slices - before.slices
+        self.wants_gil = known and not self.computes and slices >= max(1.0, WAITING_SLICES_PER_MS * span_ms)
+
+
+class _Between:
+    """Two samples in a row, as far as the table asks."""
+
+    def __init__(self, before: Sample, after: Sample) -> None:
+        self.after = after
+        self.span_ms = max(after.at_ms - before.at_ms, 0)
+        self.gc_ms = min(max(after.collected_ms - before.collected_ms, 0), self.span_ms)
+        self.lane = _Use(self.span_ms, before.lane, after.lane)
+        self.watch = _Use(self.span_ms, before.watch, after.watch)
+        self.frozen = before.frozen or after.frozen
+        self.same = bool(after.entries) and (before.run_id, before.entries) == (after.run_id, after.entries)
+
+    @property
+    def mute(self) -> bool:
+        beat_ms = self.after.watch_beat_ms
+        return bool(beat_ms) and self.after.at_ms - (beat_ms or 0) >= MUTE_MS and self.watch.wants_gil
+
+
+# The first that applies is the verdict: first what excuses, then what accuses.
+_TABLE: tuple[tuple[Verdict, Callable[[_Between], bool]], ...] = (
+    (Verdict.observer_late, lambda it: it.after.late_ms >= LATE_MS),
+    (Verdict.frozen, lambda it: it.frozen),
+    (Verdict.stopped, lambda it: it.lane.stopped or it.watch.stopped),
+    (Verdict.collecting, lambda it: it.gc_ms > 0 and it.gc_ms >= COLLECTING_SHARE * it.span_ms),
+    (Verdict.starved, lambda it: it.lane.starved or it.watch.starved),
+    (Verdict.held_elsewhere, lambda it: it.mute and (not it.same or it.lane.wants_gil)),
+    (Verdict.held_on_cpu, lambda it: it.mute and it.lane.computes),
+    (Verdict.held_waiting, lambda it: it.mute),
+    (Verdict.blocked, lambda it: it.same),
+    (Verdict.busy, lambda it: bool(it.after.entries) and it.lane.computes),
+)
+
+
+def classify(before: Sample, after: Sample) -> Verdict:
+    """What the worker did between these two looks."""
+    between = _Between(before, after)
+    return next((verdict for verdict, applies in _TABLE if applies(between)), Verdict.healthy)
+
+
+def counted_ms(before: Sample, after: Sample) -> float:
+    """How much of the time between two looks the code on the lane had the chance to run."""
+    between = _Between(before, after)
+    return max(between.span_ms - between.gc_ms - between.lane.wait_ms - max(after.late_ms, 0), 0.0)
+
+
+def gil_holder(span_ms: int, threads: Mapping[int, tuple[ThreadSample, ThreadSample]]) -> int | None:
+    """The thread that keeps the GIL of a mute worker: the one that computes. None if that is none, or not one alone."""
+    computing = [thread for thread, (before, after) in threads.items() if _Use(span_ms, before, after).computes]
+    return computing[0] if len(computing) == 1 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stuck:
+    """For how long the same piece of code has kept a worker, in milliseconds that count.
+
+    `run_id` and `entries` name it as the black box does. With 0 entries nobody knows whose it is, or nothing is stuck.
+    """
+
+    run_id: str = ""
+    entries: int = 0
+    for_ms: float = 0.0
+    verdict: Verdict = Verdict.healthy
+
+    @property
+    def mute(self) -> bool:
+        """Whether no thread of the worker can speak for it."""
+        return self.verdict in MUTE
+
+    def then(self, before: Sample, after: Sample, holder: tuple[str, int] | None = None) -> Stuck:
+        """What is stuck after one more look. `holder` has the GIL, if that is not the lane and it is known."""
+        verdict = classify(before, after)
+        if verdict in MOVING:
+            return replace(NOT_STUCK, verdict=verdict)
+        if verdict not in COUNTING:
+            return replace(self, verdict=verdict)
+        whose = (after.run_id, after.entries or 0)
+        if verdict is Verdict.held_elsewhere:
+            if holder is None and self.entries:
+                return replace(self, verdict=verdict)  # it may be another's time
+            whose = holder or ("", 0)
+        so_far = self.for_ms if whose == (self.run_id, self.entries) else 0.0
+        for_ms = so_far + counted_ms(before, after)
+        return Stuck(run_id=whose[0], entries=whose[1], for_ms=for_ms, verdict=verdict)
+
+
+NOT_STUCK = Stuck()

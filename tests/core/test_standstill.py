@@ -1,0 +1,236 @@
+"""Every verdict from samples as they were recorded, and the time that counts against whoever stands still."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from pyrula_runtime.core.standstill import (
+    COUNTING,
+    MOVING,
+    MUTE,
+    NOT_STUCK,
+    Sample,
+    Stuck,
+    ThreadSample,
+    Verdict,
+    classify,
+    counted_ms,
+    gil_holder,
+)
+
+SPAN_MS = 1_000
+BEFORE = Sample(
+    at_ms=10_000,
+    watch_beat_ms=9_900,
+    run_id="R",
+    entries=7,
+    since_ms=9_000,
+    gc_total_ms=50,
+    lane=ThreadSample(state="S", cpu_ms=300, wait_ms=20, slices=90),
+    watch=ThreadSample(state="S", cpu_ms=10, wait_ms=5, slices=400),
+)
+
+
+def used(before: ThreadSample, state: str, cpu_ms: float, wait_ms: float, slices: int) -> ThreadSample:
+    return ThreadSample(
+        state=state,
+        cpu_ms=before.cpu_ms + cpu_ms,
+        wait_ms=before.wait_ms + wait_ms,
+        slices=before.slices + slices,
+    )
+
+
+def after(
+    lane: tuple[str, float, float, int] = ("S", 0, 0, 0),
+    watch: tuple[str, float, float, int] = ("S", 0.1, 1, 4),
+    *,
+    beat_age_ms: int = 100,
+    **fields: Any,
+) -> Sample:
+    """The next sample; of a thread its state and how much it used meanwhile."""
+    at_ms = BEFORE.at_ms + SPAN_MS
+    sample = replace(
+        BEFORE,
+        at_ms=at_ms,
+        watch_beat_ms=at_ms - beat_age_ms,
+        lane=used(BEFORE.lane, *lane),
+        watch=used(BEFORE.watch, *watch),
+    )
+    return replace(sample, **fields)
+
+
+IDLE: dict[str, Any] = {"run_id": "", "entries": 0}
+NEXT: dict[str, Any] = {"entries": 8, "since_ms": 10_900}
+WANTS_GIL = ("S", 7, 5, 880)
+COMPUTES = ("R", 589, 427, 60)
+MUTE_MS: dict[str, Any] = {"beat_age_ms": 1_100}
+
+RECORDED = {
+    "idle": (after(**IDLE), Verdict.healthy),
+    "idle after code": (after(**IDLE, lane=("S", 40, 3, 30)), Verdict.healthy),
+    "one step after another": (after(**NEXT, lane=("S", 200, 3, 300)), Verdict.healthy),
+    "many steps that compute": (after(**NEXT, lane=("R", 900, 90, 70)), Verdict.busy),
+    "a record half written": (after(entries=None, lane=("R", 900, 90, 70)), Verdict.healthy),
+    "the next run's code with the same number": (after(run_id="R2"), Verdict.healthy),
+    "time.sleep": (after(), Verdict.blocked),
+    "a loop in Python": (after(lane=("R", 808, 194, 60)), Verdict.blocked),
+    "a loop in Python that shares its CPU": (after(lane=("R", 200, 700, 60)), Verdict.blocked),
+    "a regular expression": (after(lane=COMPUTES, watch=WANTS_GIL, **MUTE_MS), Verdict.held_on_cpu),
+    "a regular expression, short so far": (after(lane=COMPUTES, watch=WANTS_GIL, beat_age_ms=900), Verdict.blocked),
+    "a C call that sleeps with the GIL": (after(watch=WANTS_GIL, **MUTE_MS), Verdict.held_waiting),
+    "a thread with the GIL, the lane idle": (after(watch=WANTS_GIL, **IDLE, **MUTE_MS), Verdict.held_elsewhere),
+    "a thread with the GIL, the lane waiting for it": (
+        after(lane=WANTS_GIL, watch=WANTS_GIL, **MUTE_MS),
+        Verdict.held_elsewhere,
+    ),
+    "a watchdog that waits for the log": (after(**IDLE, **MUTE_MS), Verdict.healthy),
+    "a watchdog that has died": (after(**IDLE, **MUTE_MS, watch=("", 0, 0, 9_999)), Verdict.healthy),
+    "no watchdog yet": (after(watch=WANTS_GIL, watch_beat_ms=0), Verdict.blocked),
+    "an unknown beat": (after(watch=WANTS_GIL, watch_beat_ms=None), Verdict.blocked),
+    "SIGSTOP": (after(lane=("T", 0, 0, 0), watch=("T", 0, 0, 0), **MUTE_MS), Verdict.stopped),
+    "a debugger": (after(lane=("t", 0, 0, 0), **MUTE_MS), Verdict.stopped),
+    "a stopped idle lane": (after(watch=("T", 0, 0, 0), **IDLE, **MUTE_MS), Verdict.stopped),
+    "a freezer": (after(frozen=True, **MUTE_MS), Verdict.frozen),
+    "six hogs on its core": (after(lane=("R", 6, 806, 9), **MUTE_MS), Verdict.starved),
+    "hogs, the lane asleep": (after(watch=("R", 6, 806, 90), **MUTE_MS), Verdict.starved),
+    "a collection under way": (after(gc_since_ms=10_100, lane=("R", 900, 9, 9)), Verdict.collecting),
+    "a collection that is over": (after(gc_total_ms=650, lane=("R", 900, 9, 9)), Verdict.collecting),
+    "some collections": (after(gc_total_ms=150), Verdict.blocked),
+    "an observer that was away": (after(late_ms=60_000), Verdict.observer_late),
+    "nothing known of threads": (
+        replace(after(**MUTE_MS), lane=ThreadSample(), watch=ThreadSample()),
+        Verdict.blocked,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", RECORDED)
+def test_what_was_recorded_is_what_it_was(case: str) -> None:
+    sample, verdict = RECORDED[case]
+    assert classify(BEFORE, sample) is verdict
+
+
+def test_every_verdict_is_in_the_table() -> None:
+    assert {verdict for _, verdict in RECORDED.values()} == set(Verdict)
+    assert not COUNTING & MOVING
+    assert MUTE < COUNTING
+
+
+def test_two_looks_at_one_moment_accuse_nobody_of_computing() -> None:
+    assert classify(BEFORE, BEFORE) is Verdict.blocked
+    assert counted_ms(BEFORE, BEFORE) == 0
+
+
+@pytest.mark.parametrize(
+    ("sample", "counted"),
+    [
+        (after(), 1_000),
+        (after(lane=("R", 808, 194, 60)), 806),
+        (after(gc_total_ms=150), 900),
+        (after(gc_since_ms=10_900), 900),
+        (after(late_ms=100), 900),
+        (after(late_ms=5_000), 0),
+        (replace(after(), lane=ThreadSample()), 1_000),
+    ],
+)
+def test_only_time_in_which_it_could_run_counts(sample: Sample, counted: float) -> None:
+    assert counted_ms(BEFORE, sample) == counted
+
+
+def looks(*changes: Sample) -> list[Sample]:
+    """A sample every second: each given one at its turn, its sums added up."""
+    series = [BEFORE]
+    for change in changes:
+        last = series[-1]
+        series.append(
+            replace(
+                change,
+                at_ms=last.at_ms + SPAN_MS,
+                watch_beat_ms=last.at_ms + SPAN_MS - (change.at_ms - (change.watch_beat_ms or 0)),
+                lane=used(last.lane, change.lane.state, *_used(change.lane, BEFORE.lane)),
+                watch=used(last.watch, change.watch.state, *_used(change.watch, BEFORE.watch)),
+            )
+        )
+    return series
+
+
+def _used(later: ThreadSample, earlier: ThreadSample) -> tuple[float, float, int]:
+    return later.cpu_ms - earlier.cpu_ms, later.wait_ms - earlier.wait_ms, later.slices - earlier.slices
+
+
+def watched(series: list[Sample], holder: tuple[str, int] | None = None) -> Stuck:
+    stuck = NOT_STUCK
+    for before, sample in pairwise(series):
+        stuck = stuck.then(before, sample, holder)
+    return stuck
+
+
+def test_time_adds_up_while_the_same_code_has_the_lane() -> None:
+    assert watched(looks(after(), after(), after())) == Stuck(
+        run_id="R", entries=7, for_ms=3_000, verdict=Verdict.blocked
+    )
+
+
+def test_a_pause_neither_counts_nor_frees() -> None:
+    stopped = after(lane=("T", 0, 0, 0), watch=("T", 0, 0, 0), **MUTE_MS)
+    paused = watched(looks(after(), stopped, stopped))
+    assert (paused.for_ms, paused.verdict) == (1_000, Verdict.stopped)
+    # the span in which it goes on begins with a stop
+    assert watched(looks(after(), stopped, after(), after())).for_ms == 2_000
+
+
+def test_progress_frees() -> None:
+    freed = watched(looks(after(), after(**NEXT, lane=("R", 900, 90, 70))))
+    assert freed == Stuck(verdict=Verdict.busy)
+    assert watched(looks(after(), after(**IDLE))) == NOT_STUCK
+
+
+def test_the_next_code_starts_from_nothing() -> None:
+    stuck = Stuck(run_id="R0", entries=3, for_ms=60_000)
+    assert stuck.then(BEFORE, after()) == Stuck(run_id="R", entries=7, for_ms=1_000, verdict=Verdict.blocked)
+
+
+def test_the_time_goes_on_when_the_gil_is_held() -> None:
+    held = after(lane=COMPUTES, watch=WANTS_GIL, **MUTE_MS)
+    stuck = watched(looks(after(), held))
+    assert (stuck.run_id, stuck.for_ms, stuck.mute) == ("R", 1_573, True)
+    assert not watched(looks(after())).mute
+
+
+HELD_ELSEWHERE = after(watch=WANTS_GIL, **IDLE, **MUTE_MS)
+
+
+def test_a_thread_that_keeps_the_gil_is_named_by_its_own_code() -> None:
+    stuck = watched(looks(HELD_ELSEWHERE, HELD_ELSEWHERE), holder=("T", 9))
+    assert (stuck.run_id, stuck.entries, stuck.for_ms, stuck.mute) == ("T", 9, 2_000, True)
+
+
+def test_time_of_an_unknown_holder_counts_against_nobody_else() -> None:
+    nobody = watched(looks(HELD_ELSEWHERE, HELD_ELSEWHERE))
+    assert (nobody.run_id, nobody.entries, nobody.for_ms, nobody.mute) == ("", 0, 2_000, True)
+    first, second = looks(HELD_ELSEWHERE)
+    assert nobody.then(first, second, ("T", 9)).for_ms == 1_000
+    known = Stuck(run_id="T", entries=9, for_ms=5_000)
+    assert known.then(first, second) == replace(known, verdict=Verdict.held_elsewhere)
+
+
+SLEEPS, WAITS, SPINS = ((BEFORE.lane, used(BEFORE.lane, *use)) for use in (("S", 0, 0, 0), WANTS_GIL, COMPUTES))
+
+
+@pytest.mark.parametrize(
+    ("threads", "holder"),
+    [
+        ({1: WAITS, 2: SPINS, 3: SLEEPS}, 2),
+        ({1: WAITS, 2: SLEEPS, 3: SLEEPS}, None),
+        ({1: SPINS, 2: SPINS}, None),
+        ({}, None),
+    ],
+)
+def test_the_thread_that_computes_has_the_gil_if_it_is_one_alone(
+    threads: dict[int, tuple[ThreadSample, ThreadSample]], holder: int | None
+) -> None:
+    assert gil_holder(SPAN_MS, threads) == holder
