@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyrula_runtime.core.status import TERMINAL
+from pyrula_runtime.core.status import TERMINAL, RunStatus
 from tests.faults.history import Call, FinalRun
 
 ENDED = frozenset(str(status) for status in TERMINAL)
@@ -60,17 +60,26 @@ class RunHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """Calls by run, and the runs as they were in the end. `calm_s` is when the faults stopped, monotonic."""
+    """Calls by run, and the runs as they were in the end. `calm_s` is when the faults stopped, monotonic.
+
+    `guilty` are the runs whose code blocks or kills its worker, every time.
+    """
 
     calls: Sequence[Call]
     final: Mapping[str, FinalRun]
     runs: Mapping[str, RunHistory]
     calm_s: float
     bound_s: float
+    guilty: frozenset[str]
 
 
 def history_of(
-    calls: Iterable[Call], final: Iterable[FinalRun], *, calm_s: float = -math.inf, bound_s: float = math.inf
+    calls: Iterable[Call],
+    final: Iterable[FinalRun],
+    *,
+    calm_s: float = -math.inf,
+    bound_s: float = math.inf,
+    guilty: Iterable[str] = (),
 ) -> History:
     """Sort what was recorded by run."""
     in_order = sorted(calls, key=lambda call: call.began)
@@ -80,7 +89,9 @@ def history_of(
         if note is not None and (call.outcome == "ok" or call.verb == "amend"):
             note(runs, call)
     by_id = {run.run_id: run for run in final}
-    return History(calls=in_order, final=by_id, runs=dict(runs), calm_s=calm_s, bound_s=bound_s)
+    return History(
+        calls=in_order, final=by_id, runs=dict(runs), calm_s=calm_s, bound_s=bound_s, guilty=frozenset(guilty)
+    )
 
 
 Runs = defaultdict[str, RunHistory]
@@ -311,11 +322,22 @@ def i11_one_place_for_each_run(history: History) -> Iterator[str]:
             yield f"run {run.run_id} is {run.status} and {'held' if run.held else 'not held'}"
 
 
-def i12_nobody_is_charged(history: History) -> Iterator[str]:
-    """Kills, pauses, outages and stops are not the runs' doing."""
+def i12_no_innocent_is_charged(history: History) -> Iterator[str]:
+    """Kills, pauses, outages and stops are not the runs' doing, nor is what a neighbour does."""
     for run in history.final.values():
-        if run.charges:
+        if run.charges and run.run_id not in history.guilty:
             yield f"run {run.run_id} has {run.charges} charges, though its code never blocked or killed"
+
+
+def i13_the_guilty_are_out_and_nobody_else(history: History) -> Iterator[str]:
+    """A run whose code blocks or kills each time is quarantined in the end, and no other run is."""
+    for run in history.final.values():
+        is_out, is_guilty = run.status == RunStatus.quarantined, run.run_id in history.guilty
+        if is_out and not is_guilty:
+            yield f"run {run.run_id} is quarantined, though its code never blocked or killed"
+        if is_guilty and not is_out:
+            yield f"run {run.run_id} is {run.status}, though its code blocks or kills its worker each time"
+    yield from (f"run {run_id} is guilty and gone" for run_id in history.guilty - history.final.keys())
 
 
 def i14_all_runs_end(history: History) -> Iterator[str]:
@@ -340,7 +362,8 @@ INVARIANTS: tuple[Invariant, ...] = (
     i6_only_the_newest_holder_writes,
     i7_endings_absorb,
     i11_one_place_for_each_run,
-    i12_nobody_is_charged,
+    i12_no_innocent_is_charged,
+    i13_the_guilty_are_out_and_nobody_else,
     i14_all_runs_end,
 )
 

@@ -83,6 +83,8 @@ SOUND: Made = [
 ]
 SOUND_END = final("x", "y", "z", fence=2)
 
+GUILTY = frozenset({"g"})
+
 BREACHES: list[tuple[str, Made, Sequence[FinalRun]]] = [
     ("i1", [submit(0)], []),
     ("i2", [submit(0, "r", key="k"), submit(1, "s", key="k")], [final(), final(run_id="s")]),
@@ -109,13 +111,18 @@ BREACHES: list[tuple[str, Made, Sequence[FinalRun]]] = [
     ("i7", [read(0, "completed")], [final(status="failed")]),
     ("i11", [], [final(held=True)]),
     ("i12", [], [final(charges=1)]),
+    ("i12", [], [final(run_id="g", status="quarantined", charges=4), final(charges=1)]),
+    ("i13", [], [final(status="quarantined")]),
+    ("i13", [], [final(run_id="g", status="completed", charges=3)]),
+    ("i13", [], [final(run_id="g", status="failed")]),
     ("i14", [], [final(status="queued")]),
     ("i14", [commit(90, 1, 0, ending="completed")], [final()]),
 ]
 
 
 def breaches(calls: Made, finals: Sequence[FinalRun]) -> set[str]:
-    return {line.split("_")[0] for line in check(history_of(calls, finals, calm_s=50, bound_s=10))}
+    guilty = GUILTY & {run.run_id for run in finals}
+    return {line.split("_")[0] for line in check(history_of(calls, finals, calm_s=50, bound_s=10, guilty=guilty))}
 
 
 def test_a_sound_history_passes() -> None:
@@ -125,6 +132,14 @@ def test_a_sound_history_passes() -> None:
 @pytest.mark.parametrize(("invariant", "calls", "finals"), BREACHES)
 def test_a_breach_is_caught(invariant: str, calls: Made, finals: Sequence[FinalRun]) -> None:
     assert invariant in breaches(calls, finals)
+
+
+def test_the_guilty_may_be_charged_and_have_to_be_out() -> None:
+    out = final(run_id="g", status="quarantined", charges=4)
+    assert check(history_of(SOUND, [SOUND_END, out], calm_s=0, bound_s=10, guilty=GUILTY)) == []
+    assert check(history_of(SOUND, [SOUND_END], calm_s=0, bound_s=10, guilty=GUILTY)) == [
+        "i13_the_guilty_are_out_and_nobody_else: run g is guilty and gone"
+    ]
 
 
 def test_every_invariant_has_a_breach() -> None:
