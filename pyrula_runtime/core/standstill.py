@@ -108,7 +108,8 @@ class _Use:
         self.wait_ms = min(max(after.wait_ms - before.wait_ms, 0.0), span_ms) if known else 0.0
         cpu_ms = after.cpu_ms - before.cpu_ms
         self.stopped = bool(_STOPPED & {before.state, after.state})
-        self.starved = known and self.wait_ms >= STARVED_WAIT_SHARE * span_ms and cpu_ms <= STARVED_CPU_SHARE * span_ms
+        waits = self.wait_ms > 0 and self.wait_ms >= STARVED_WAIT_SHARE * span_ms
+        self.starved = waits and cpu_ms <= STARVED_CPU_SHARE * span_ms
         self.computes = known and cpu_ms > 0 and cpu_ms >= COMPUTING_SHARE * (span_ms - self.wait_ms)
         slices = after.slices - before.slices
         self.wants_gil = known and not self.computes and slices >= max(1.0, WAITING_SLICES_PER_MS * span_ms)
