@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pyrula_runtime.core.errors import ConfigurationError
 
 Value = int | float | str | None
 Kind = type[int] | type[float] | type[str]
 Isolation = Literal["lane", "turn"]
+ISOLATIONS: tuple[str, ...] = get_args(Isolation)
 
 INFINITE = float("inf")
 HOUR_S = 3600.0
@@ -159,7 +160,7 @@ class WorkerOptions:
     isolation: Isolation = option(
         "lane",
         "Where async turns run: together on one lane, or each turn on a thread and event loop of its own.",
-        choices=("lane", "turn"),
+        choices=ISOLATIONS,
     )
     lock_ttl: float = option(30.0, "How long a claim may write without being renewed.", unit="s", low=1, high=DAY_S)
     orphan_scan_interval: float = option(
@@ -225,12 +226,6 @@ class WorkerOptions:
     def evacuate_after_s(self) -> float:
         """`evacuate_after`, or what stands for it."""
         return self.lock_ttl if self.evacuate_after is None else self.evacuate_after
-
-
-def refuse_isolation(options: WorkerOptions) -> None:
-    """Code that counts on its isolation would be wrong without it; what only tunes what is to come does no harm."""
-    if options.isolation != "lane":
-        refuse([f"isolation is {options.isolation!r}, but this version serves only 'lane' yet"])
 
 
 _WORKER = table_of(WorkerOptions)

@@ -2,6 +2,7 @@
 
 from pyrula_runtime.client.handle import RunHandle
 from pyrula_runtime.client.opening import open_store
+from pyrula_runtime.client.requeueing import Requeueing, RequeueResult
 from pyrula_runtime.client.telling import RunSummary
 from pyrula_runtime.client.workflow_client import WorkflowClient
 from pyrula_runtime.core.errors import (
@@ -28,6 +29,7 @@ from pyrula_runtime.core.errors import (
 )
 from pyrula_runtime.core.retry import Retry
 from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.engine.loop_local import lane_local
 from pyrula_runtime.workflows.context import SyncWorkflowContext, WorkflowContext, current_step
 from pyrula_runtime.workflows.logs import RunFields
 from pyrula_runtime.workflows.registry import workflow
@@ -42,6 +44,8 @@ __all__ = [
     "JournalMismatch",
     "LimitExceeded",
     "PyrulaError",
+    "RequeueResult",
+    "Requeueing",
     "Retry",
     "RunCancelled",
     "RunEnded",
@@ -63,6 +67,7 @@ __all__ = [
     "WorkflowClient",
     "WorkflowContext",
     "current_step",
+    "lane_local",
     "open_store",
     "step",
     "workflow",

@@ -20,7 +20,7 @@ from pyrula_runtime.cli.endings import Faults
 from pyrula_runtime.cli.flags import flags, values_of
 from pyrula_runtime.cli.signals import Signals
 from pyrula_runtime.core.errors import AppImportError, UsageError
-from pyrula_runtime.options import OPTIONS, WorkerOptions, refuse_isolation
+from pyrula_runtime.options import OPTIONS, WorkerOptions
 from pyrula_runtime.settings import SETTINGS, Settings
 
 if TYPE_CHECKING:
@@ -92,7 +92,6 @@ def _made(targets: Sequence[str], given: dict[str, Any], log_format: Any, log_le
         store = open_store(settings.store_url_or())
     with faults.kept():
         options = WorkerOptions.from_env(os.environ, **values_of(OPTIONS, given))
-        refuse_isolation(options)
     with faults.kept():
         directory = runtime_dir(os.environ)
     faults.refuse()

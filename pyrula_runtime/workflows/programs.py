@@ -33,4 +33,5 @@ def program_of(workflow: Workflow[..., Any, Any]) -> Program:
         run=None if workflow.is_async else run,
         to_json=workflow.form.to_json,
         timeout_s=workflow.timeout_s,
+        isolation=workflow.isolation,
     )

@@ -8,6 +8,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from pyrula_runtime.client.submittable import announce
 from pyrula_runtime.core.errors import UsageError
+from pyrula_runtime.options import Isolation
 from pyrula_runtime.workflows.workflow import Workflow
 
 P = ParamSpec("P")
@@ -73,7 +74,7 @@ def workflow(
     name: str | None = None,
     version: str | None = None,
     timeout: float | None = None,
-    isolation: str = "lane",
+    isolation: Isolation | None = None,
 ) -> _Decorator: ...
 
 
@@ -85,7 +86,8 @@ def workflow(function: Callable[..., Any] | None = None, /, **options: Any) -> A
     name: what it is submitted by; unset, the function's own name.
     version: runs submitted by function are pinned to it; unset, any worker that serves the name takes them.
     timeout: seconds from the first claim of a run until it is unwound and fails; unset, no limit.
-    isolation: where its turns run; "lane", on the worker's one lane.
+    isolation: where its turns run: "lane", together with others on one event loop, or "turn", each on a thread and
+        event loop of its own; unset, as the worker's option says. A plain function has a thread of its own anyway.
     """
     return partial(_define, **options) if function is None else _define(function, **options)
 

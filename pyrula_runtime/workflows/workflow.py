@@ -11,6 +11,7 @@ from pyrula_runtime.core.entries import Json
 from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.ids import checked_name
 from pyrula_runtime.forms.form import Form, result_form
+from pyrula_runtime.options import ISOLATIONS, Isolation
 from pyrula_runtime.workflows.binding import Binding, parameters_behind_context
 from pyrula_runtime.workflows.naming import checked_timeout, name_of
 
@@ -34,7 +35,7 @@ class Workflow(Generic[P, T, R]):
         name: str | None = None,
         version: str | None = None,
         timeout: float | None = None,
-        isolation: str = "lane",
+        isolation: Isolation | None = None,
     ) -> None:
         _refuse_what_is_no_body(function)
         self.function = function
@@ -42,7 +43,7 @@ class Workflow(Generic[P, T, R]):
         self.version = _checked_version(version, self.name)
         self.timeout_s = checked_timeout(timeout, f"workflow {self.name!r}")
         self.is_async = inspect.iscoroutinefunction(function)
-        _check_isolation(isolation, self.name)
+        self.isolation = _checked_isolation(isolation, self.name, self.is_async)
         parameters_behind_context(self.name, function)
         _check_context(self.name, function, _CONTEXTS[self.is_async])
         update_wrapper(self, function, updated=())
@@ -97,9 +98,17 @@ def _checked_version(version: object, name: str) -> str | None:
     return version
 
 
-def _check_isolation(isolation: Any, name: str) -> None:
-    if isolation != "lane":
-        raise UsageError(f'workflow {name!r}: isolation={isolation!r} is not served by this version; only "lane" is')
+def _checked_isolation(isolation: Any, name: str, is_async: object) -> Isolation | None:
+    if isolation is None:
+        return None
+    if isolation not in ISOLATIONS:
+        raise UsageError(f'workflow {name!r}: isolation={isolation!r} must be "lane" or "turn"')
+    if not is_async:
+        raise UsageError(
+            f"workflow {name!r}: isolation={isolation!r} is for async def workflows; a plain def has a thread anyway"
+        )
+    chosen: Isolation = isolation
+    return chosen
 
 
 def _check_context(name: str, function: Callable[..., Any], wanted: str) -> None:

@@ -25,7 +25,7 @@ from pyrula_runtime.cli.endings import Faults
 from pyrula_runtime.cli.flags import values_of
 from pyrula_runtime.cli.signals import Signals
 from pyrula_runtime.log_stream import PatientStream
-from pyrula_runtime.options import OPTIONS, WorkerOptions, refuse_isolation
+from pyrula_runtime.options import OPTIONS, WorkerOptions
 from pyrula_runtime.runtime_dir import runtime_dir
 from pyrula_runtime.settings import Settings
 from pyrula_supervisor import logs
@@ -94,7 +94,6 @@ def _plan(targets: tuple[str, ...], given: dict[str, Any], log_format: str, log_
         options = SupervisorOptions.from_env(os.environ, **values_of(SUPERVISOR_OPTIONS, given))
     with faults.kept():
         worker = WorkerOptions.from_env(os.environ, **values_of(OPTIONS, given))
-        refuse_isolation(worker)
     with faults.kept():
         settings = Settings.from_env(os.environ, **values_of(PLACES, given))
     with faults.kept():

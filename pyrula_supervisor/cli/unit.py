@@ -13,7 +13,7 @@ import click
 from pyrula_runtime.cli.commands import example
 from pyrula_runtime.cli.endings import Faults
 from pyrula_runtime.cli.flags import values_of
-from pyrula_runtime.options import OPTIONS, WorkerOptions, refuse_isolation
+from pyrula_runtime.options import OPTIONS, WorkerOptions
 from pyrula_runtime.settings import Settings
 from pyrula_supervisor.cli.group import PLACES, refuse_unserved, serving_flags
 from pyrula_supervisor.options import SUPERVISOR_OPTIONS, SupervisorOptions
@@ -53,7 +53,6 @@ def unit(
         options = SupervisorOptions.from_env(os.environ, **_named(context, values_of(SUPERVISOR_OPTIONS, given)))
     with faults.kept():
         worker = WorkerOptions.from_env(os.environ, **values_of(OPTIONS, given))
-        refuse_isolation(worker)
     with faults.kept():
         Settings.from_env(os.environ, **values_of(PLACES, given))
     faults.refuse()

@@ -71,7 +71,7 @@ def test_without_a_supervisor_every_command_says_so(site: SupervisedSite, comman
         (78, ("--name", "../x", *SERVE), "--name"),
         (78, ("--lock-ttl", "nan", *SERVE), "--lock-ttl"),
         (78, ("--store", "", *SERVE), "--store"),
-        (78, ("--isolation", "turn", *SERVE), "serves only 'lane' yet"),
+        (78, ("--isolation", "run", *SERVE), "must be one of lane, turn"),
         (78, ("status", "--name", "a/b"), "--name"),
         (78, ("unit", "--procs", "0", "--workflow", "app"), "--procs"),
         (2, ("--procs", "2"), "say what to serve"),

@@ -88,7 +88,8 @@ def made(function: Callable[..., Any], **options: Any) -> Workflow[..., Any, Any
         (flow, {"timeout": 0}, "timeout=0 must be a number of seconds above 0"),
         (flow, {"timeout": math.inf}, "timeout=inf must be"),
         (flow, {"timeout": True}, "timeout=True must be"),
-        (flow, {"isolation": "turn"}, "isolation='turn' is not served by this version"),
+        (flow, {"isolation": "run"}, "workflow 'flow': isolation='run' must be \"lane\" or \"turn\""),
+        (plain, {"isolation": "turn"}, "isolation='turn' is for async def workflows; a plain def has a thread anyway"),
     ],
 )
 def test_what_is_no_workflow(function: Any, options: dict[str, Any], reason: str) -> None:
