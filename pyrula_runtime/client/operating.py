@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pyrula_runtime.client.door import Door
+from pyrula_runtime.client.telling import RunSummary, summary
 from pyrula_runtime.core import operator
+from pyrula_runtime.core.errors import IllegalTransition
 from pyrula_runtime.core.operator import Change, Standing
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.engine.codec import dump_entry, load_entry, load_error
@@ -19,16 +21,23 @@ async def cancel(door: Door, run_id: str) -> None:
             return
 
 
-async def requeue(door: Door, run_id: str, now_ms: int) -> None:
-    """Send a run on after a fix."""
+async def requeue(door: Door, run_id: str, now_ms: int, seen: RunSummary | None = None) -> None:
+    """Send a run on after a fix; if it was `seen` before, only while it stands as it stood then."""
     while True:
         record = await door.record(run_id)
+        if seen is not None and not _stands_as(seen, record):
+            raise IllegalTransition(f"run {run_id} has changed since it was chosen: it is {record.status} now")
         journal = [load_entry(raw) for raw in await door.journal(record)]
         error = None if record.error is None else load_error(record.error)
         failed_op = None if error is None else error.detail.get("op_id")
         change = operator.requeue(_standing(record), journal, failed_op, now_ms)
         if await door.amend(_amendment(record, change)):
             return
+
+
+def _stands_as(seen: RunSummary, record: RunRecord) -> bool:
+    now = summary(record)
+    return (now.status, now.error, now.finished_ms) == (seen.status, seen.error, seen.finished_ms)
 
 
 def _standing(record: RunRecord) -> Standing:

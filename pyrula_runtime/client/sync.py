@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable, Iterator
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, overload
 
 from pyrula_runtime.client import workflow_client
 from pyrula_runtime.client.door import CLOSED
 from pyrula_runtime.client.handle import RunHandle
+from pyrula_runtime.client.requeueing import Requeueing, RequeueResult
 from pyrula_runtime.client.submittable import Submittable
 from pyrula_runtime.client.telling import RunSummary
 from pyrula_runtime.client.workflow_client import Statuses
@@ -128,6 +129,43 @@ class SyncRunHandle(Generic[R]):
         return self._thread.run(self._handle.describe())
 
 
+class SyncRequeueing:
+    """Runs on their way: iterating sends them on, one at a time, and tells of each.
+
+    `requeued`, `refused` and `left` are right at any moment, also after an interrupt: whatever was begun is finished.
+    """
+
+    def __init__(self, thread: _LoopThread, requeueing: Requeueing) -> None:
+        self._thread = thread
+        self._requeueing = requeueing
+
+    @property
+    def requeued(self) -> int:
+        """How many are queued again."""
+        return self._requeueing.requeued
+
+    @property
+    def refused(self) -> int:
+        """How many could not be."""
+        return self._requeueing.refused
+
+    @property
+    def left(self) -> int:
+        """How many are still as they were."""
+        return self._requeueing.left
+
+    def __iter__(self) -> Iterator[RequeueResult]:
+        return self
+
+    def __next__(self) -> RequeueResult:
+        if (result := self._thread.run(self._next())) is None:
+            raise StopIteration
+        return result
+
+    async def _next(self) -> RequeueResult | None:
+        return await anext(self._requeueing, None)
+
+
 class WorkflowClient:
     """A client of one store, which is opened at its first use and closed with it. For use from any thread."""
 
@@ -201,9 +239,14 @@ class WorkflowClient:
         status: Statuses | None = None,
         limit: int = 100,
         before: str | None = None,
+        *,
+        suspects: bool = False,
     ) -> tuple[RunSummary, ...]:
-        """Runs, newest first: of one workflow or all, in these statuses or any; `before` is the last id of a page."""
-        return self._thread.run(self._client.list(workflow, status, limit, before))
+        """Runs, newest first: of one workflow or all, in these statuses or any; `before` is the last id of a page.
+
+        With `suspects` only those that are tried again alone; every run in these statuses is looked at for that.
+        """
+        return self._thread.run(self._client.list(workflow, status, limit, before, suspects=suspects))
 
     def describe(self, run_id: str) -> dict[str, Any]:
         """A run in full: input, result, error, times and the decoded journal, as plain JSON values."""
@@ -224,3 +267,31 @@ class WorkflowClient:
     def requeue(self, run_id: str) -> None:
         """Send a failed, quarantined or paused run on after a fix. IllegalTransition for any other."""
         self._thread.run(self._client.requeue(run_id))
+
+    def requeueable(
+        self,
+        workflow: Submittable[Any] | str | None = None,
+        status: Statuses | None = None,
+        *,
+        cause: str | None = None,
+        older_than: float | None = None,
+        newer_than: float | None = None,
+        limit: int | None = None,
+    ) -> tuple[RunSummary, ...]:
+        """The runs that failed, were quarantined or are paused, oldest first; `limit` takes the oldest of them.
+
+        `cause` is what a run was quarantined for, such as "loop_blocked". `older_than` and `newer_than` say how many
+        seconds ago a run ended; a paused one, was submitted. Nothing is changed: that is for `requeue_many`.
+        """
+        found = self._client.requeueable(
+            workflow, status, cause=cause, older_than=older_than, newer_than=newer_than, limit=limit
+        )
+        return self._thread.run(found)
+
+    def requeue_many(self, runs: Iterable[str | RunSummary], *, rate: float | None = None) -> SyncRequeueing:
+        """Send runs on, `rate` a second, evenly spaced: `for result in client.requeue_many(runs, rate=5)`.
+
+        Runs are ids, or what `requeueable` gave; of these one that has changed since then is left alone. A run that
+        refuses does not keep the others: its result says why.
+        """
+        return SyncRequeueing(self._thread, self._client.requeue_many(runs, rate=rate))

@@ -1,4 +1,7 @@
-"""A run in full, as plain JSON values: what `describe` gives and `pyrula runs show --json` prints."""
+"""A run in full, as plain JSON values: what `describe` gives and `pyrula runs show --json` prints.
+
+Fields may be added, never renamed.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pyrula_runtime.core.blame import Charge, Mark
 from pyrula_runtime.core.entries import (
     AttemptFailed,
     CancelRequested,
@@ -36,7 +40,10 @@ _KINDS: dict[type[Entry], str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """A run as a listing shows it. Times are milliseconds since the epoch; `charges` are such times."""
+    """A run as a listing shows it. Times are milliseconds since the epoch; `charges` are such times.
+
+    A suspect was near the unexplained death of a worker, or is charged already: it is tried again alone.
+    """
 
     run_id: str
     workflow: str
@@ -45,6 +52,7 @@ class RunSummary:
     error: ErrorRecord | None
     cancel_requested: bool
     charges: tuple[int, ...]
+    suspect: bool
     journal_len: int
     created_ms: int
     started_ms: int | None
@@ -61,6 +69,7 @@ def summary(record: RunRecord) -> RunSummary:
         error=None if record.error is None else load_error(record.error),
         cancel_requested=record.cancel_requested,
         charges=tuple(each.at_ms for each in load_record(record.dossier.record).charges),
+        suspect=record.dossier.is_suspect,
         journal_len=record.journal_len,
         created_ms=record.created_ms,
         started_ms=record.started_ms,
@@ -78,8 +87,9 @@ def description(record: RunRecord, journal: Sequence[bytes]) -> dict[str, Any]:
         "workflow": record.workflow,
         "status": record.status.value,
         "version": record.version,
-        "charges": [each.at_ms for each in against.charges],
-        "marks": [each.at_ms for each in against.marks],
+        "charges": [_charge(each) for each in against.charges],
+        "marks": [_mark(each) for each in against.marks],
+        "suspect": record.dossier.is_suspect,
         "cancel_requested": record.cancel_requested,
         "input": load_json(record.input),
         "result": None if record.result is None else load_json(record.result),
@@ -92,6 +102,38 @@ def description(record: RunRecord, journal: Sequence[bytes]) -> dict[str, Any]:
             _told(entry) | ({} if position in counting or isinstance(entry, Requeued) else {"voided": True})
             for position, entry in enumerate(entries)
         ],
+    }
+
+
+def _charge(charge: Charge) -> dict[str, Any]:
+    """One strike: the facts of the death that it is for; of older ones no stack is kept."""
+    evidence = charge.evidence
+    return {
+        "at_ms": charge.at_ms,
+        "cause": evidence.cause.value,
+        "worker": evidence.worker,
+        "pid": evidence.pid,
+        "exit": evidence.exit,
+        "step": evidence.step,
+        "op_id": evidence.op_id,
+        "line": evidence.line,
+        "for_ms": evidence.for_ms,
+        "rss_bytes": evidence.rss_bytes,
+        "limit_bytes": evidence.limit_bytes,
+        "stack": evidence.stack,
+    }
+
+
+def _mark(mark: Mark) -> dict[str, Any]:
+    """A death that the run was near, which accuses nobody."""
+    return {
+        "at_ms": mark.at_ms,
+        "cause": mark.cause.value,
+        "worker": mark.worker,
+        "step": mark.step,
+        "op_id": mark.op_id,
+        "executing": mark.executing,
+        "in_cell": mark.in_cell,
     }
 
 

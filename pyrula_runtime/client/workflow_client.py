@@ -11,15 +11,17 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
-from pyrula_runtime.client import operating, submitting, telling
+from pyrula_runtime.client import listing, operating, requeueing, submitting, telling
 from pyrula_runtime.client.door import Door
 from pyrula_runtime.client.endings import Endings
 from pyrula_runtime.client.handle import RunHandle
 from pyrula_runtime.client.outcome import outcome
+from pyrula_runtime.client.requeueing import Requeueing
 from pyrula_runtime.client.submittable import Submittable, known
 from pyrula_runtime.client.telling import RunSummary
 from pyrula_runtime.core.errors import IllegalTransition, RunNotFound, StoreUnavailable, UsageError
 from pyrula_runtime.core.ids import checked_run_id
+from pyrula_runtime.core.requeueing import MOST, choice
 from pyrula_runtime.core.status import TERMINAL, RunStatus
 from pyrula_runtime.core.why import SILENT_AFTER_MS, nobody_serves
 from pyrula_runtime.options import DAY_S, IDEMPOTENCY_TTL
@@ -139,17 +141,22 @@ class WorkflowClient:
         status: Statuses | None = None,
         limit: int = 100,
         before: str | None = None,
+        *,
+        suspects: bool = False,
     ) -> tuple[RunSummary, ...]:
-        """Runs, newest first: of one workflow or all, in these statuses or any; `before` is the last id of a page."""
-        if limit < 1:
-            raise UsageError(f"limit={limit} must be 1 or more")
+        """Runs, newest first: of one workflow or all, in these statuses or any; `before` is the last id of a page.
+
+        With `suspects` only those that are tried again alone; every run in these statuses is looked at for that.
+        """
         query = RunQuery(
             workflow=None if workflow is None else submitting.name_of(workflow),
             statuses=None if status is None else _statuses(status),
-            limit=limit,
+            limit=listing.checked_limit(limit, listing.LONGEST_PAGE),
             before=before,
         )
         store = await self._door.store()
+        if suspects:
+            return await listing.suspects(store, query)
         return tuple(map(telling.summary, await store.find(query)))
 
     async def describe(self, run_id: str) -> dict[str, Any]:
@@ -200,7 +207,40 @@ class WorkflowClient:
 
     async def requeue(self, run_id: str) -> None:
         """Send a failed, quarantined or paused run on after a fix. IllegalTransition for any other."""
-        await operating.requeue(self._door, run_id, time.time_ns() // 1_000_000)
+        await operating.requeue(self._door, run_id, _now_ms())
+
+    async def requeueable(
+        self,
+        workflow: Submittable[Any] | str | None = None,
+        status: Statuses | None = None,
+        *,
+        cause: str | None = None,
+        older_than: float | None = None,
+        newer_than: float | None = None,
+        limit: int | None = None,
+    ) -> tuple[RunSummary, ...]:
+        """The runs that failed, were quarantined or are paused, oldest first; `limit` takes the oldest of them.
+
+        `cause` is what a run was quarantined for, such as "loop_blocked". `older_than` and `newer_than` say how many
+        seconds ago a run ended; a paused one, was submitted. Nothing is changed: that is for `requeue_many`.
+        """
+        statuses = None if status is None else _statuses(status)
+        of = choice(statuses, cause, older_than, newer_than, _now_ms())
+        name = None if workflow is None else submitting.name_of(workflow)
+        most = MOST if limit is None else listing.checked_limit(limit, MOST)
+        return await requeueing.chosen(self._door, name, of, most)
+
+    def requeue_many(self, runs: Iterable[str | RunSummary], *, rate: float | None = None) -> Requeueing:
+        """Send runs on, `rate` a second, evenly spaced: `async for result in client.requeue_many(runs, rate=5)`.
+
+        Runs are ids, or what `requeueable` gave; of these one that has changed since then is left alone. A run that
+        refuses does not keep the others: its result says why.
+        """
+        return Requeueing(self._door, runs, rate)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _statuses(given: Statuses) -> frozenset[RunStatus]:

@@ -196,31 +196,6 @@ async def test_a_run_that_is_not_there(client: WorkflowClient) -> None:
     assert repr(run) == f"<run {NOBODY} of workflow 'gated'>"
 
 
-async def test_listing(client: WorkflowClient) -> None:
-    runs = [(await client.submit(name, number)).run_id for number, name in enumerate(("gated", "mended", "gated"))]
-    await client.cancel(runs[0])
-
-    async def ids(**query: Any) -> list[str]:
-        return [run.run_id for run in await client.list(**query)]
-
-    newest = sorted(runs, reverse=True)
-    assert await ids() == newest
-    assert await ids(limit=2) == newest[:2]
-    assert await ids(before=newest[0]) == newest[1:]
-    assert set(await ids(workflow=gated)) == {runs[0], runs[2]}
-    assert await ids(workflow="mended") == [runs[1]]
-    assert await ids(status="cancelled") == [runs[0]]
-    assert await ids(status=RunStatus.cancelled, workflow="mended") == []
-    assert await ids(status=["cancelled", RunStatus.queued]) == newest
-    (summary,) = await client.list(status="cancelled")
-    assert (summary.workflow, summary.status, summary.started_ms) == ("gated", RunStatus.cancelled, None)
-    assert summary.finished_ms is not None
-    with pytest.raises(UsageError, match="'lost' is not a valid RunStatus; a status is one of queued, running"):
-        await client.list(status="lost")
-    with pytest.raises(UsageError, match="limit=0 must be 1 or more"):
-        await client.list(limit=0)
-
-
 async def test_signals_are_kept_once_per_id(client: WorkflowClient, url: str) -> None:
     run = await client.submit("gated")
     await run.signal("go", {"a": 1}, message_id="m")
@@ -355,7 +330,8 @@ async def test_quarantined_and_paused_runs_start_afresh(url: str, status: RunSta
         dossier = dossier_of(Record(charges=charges))
         await store.release(Release(token=claim.token, status=status, ready=False, error=error, dossier=dossier))
         told = await run.describe()
-        assert (told["status"], told["charges"], told["error"]["type"]) == (status.value, [1, 2], "EventLoopBlocked")
+        assert (told["status"], told["error"]["type"]) == (status.value, "EventLoopBlocked")
+        assert [each["at_ms"] for each in told["charges"]] == [1, 2]
         if status in TERMINAL:
             with pytest.raises(RunQuarantined, match="EventLoopBlocked: blocked") as ended:
                 await run.result()

@@ -6,6 +6,7 @@ import faulthandler
 import tempfile
 import threading
 import traceback
+from collections.abc import Callable
 
 import pytest
 
@@ -36,8 +37,7 @@ def written_by_faulthandler() -> str:
 
 
 @pytest.mark.parametrize("write", [written_by_traceback, written_by_faulthandler])
-def test_the_frames_of_a_real_stack_come_outermost_first(write: object) -> None:
-    assert callable(write)
+def test_the_frames_of_a_real_stack_come_outermost_first(write: Callable[[], str]) -> None:
     frames = frames_of(write())
     *_, caller, writer = frames
     assert (writer.function, writer.file, caller.function) == (
