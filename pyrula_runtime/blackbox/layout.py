@@ -28,8 +28,8 @@ NO_SLOT = -1  # what a full table gives; giving it back changes nothing
 
 SEAL = struct.Struct("<I")
 PREFIX = struct.Struct("<8sI")  # magic, version
-# boot, store, incarnation, worker id, role, pid, start ticks, created wall ms
-HEAD = struct.Struct("<16s16s48s64s16sQQQ")
+# boot, store, incarnation, worker id, role, pid, start ticks, created wall ms, pid of the parent
+HEAD = struct.Struct("<16s16s48s64s16sQQQQ")
 PHASE = struct.Struct("<B200s")  # phase, exit reason
 WORD = struct.Struct("<Q")
 SPAN = struct.Struct("<QIQI")  # entries so far (0: nobody), seal of the place, since ms, the kernel's id of the thread

@@ -49,7 +49,7 @@ class Peephole:
         head = unsealed(mapping[: layout.PHASE_AT], layout.HEAD_AT, layout.HEAD)
         if head is None or layout.PREFIX.unpack_from(mapping) != (layout.MAGIC, layout.VERSION):
             raise ValueError("no black box of this layout")
-        _boot, _store, incarnation, _worker, role, self.pid, self.start_ticks, _created = head
+        _boot, _store, incarnation, _worker, role, self.pid, self.start_ticks, *_ = head
         self.incarnation = text_of(incarnation)
         self.role = text_of(role)
 

@@ -32,6 +32,7 @@ class BoxView:
     pid: int
     start_ticks: int
     created_ms: int  # wall clock
+    parent_pid: int  # who had started it, or adopted it since
     phase: Phase | None
     exit_reason: str
     control_beat_ms: int | None
@@ -88,7 +89,7 @@ def _read(path: Path, seen: Glimpse) -> BoxView | None:
 
 
 def _view(path: Path, data: bytes, head: tuple[Any, ...], *, held: bool) -> BoxView:
-    boot, store, incarnation, worker_id, role, pid, start_ticks, created_ms = head
+    boot, store, incarnation, worker_id, role, pid, start_ticks, created_ms, parent_pid = head
     phase, reason = _phase(data)
     threads_full, runs_full = unsealed(data, layout.FULL_AT, layout.FULL) or (True, True)
     spans = [span_in(data, layout.THREADS_AT + slot * layout.SPAN_SIZE) for slot in range(layout.THREAD_SLOTS)]
@@ -104,6 +105,7 @@ def _view(path: Path, data: bytes, head: tuple[Any, ...], *, held: bool) -> BoxV
         pid=pid,
         start_ticks=start_ticks,
         created_ms=created_ms,
+        parent_pid=parent_pid,
         phase=phase,
         exit_reason=reason,
         control_beat_ms=_word(data, layout.CONTROL_BEAT_AT),

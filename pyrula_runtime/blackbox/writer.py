@@ -70,6 +70,7 @@ class BlackBox:
             os.getpid(),
             _start_ticks(),
             now_ms,
+            os.getppid(),
         )
         path = layout.box_path(directory, incarnation)
         try:

@@ -54,6 +54,7 @@ def test_what_was_executing_is_known_after_sigkill(directory: Path, holder: Hold
     assert view == read_box(path)
     assert (view.incarnation, view.worker_id, view.pid, view.held) == ("w-1", "w", holder.pid, False)
     assert (view.boot_id, view.created_ms) == (boot_id(), 1_700_000_000_000)
+    assert view.parent_pid == os.getpid()
     assert (view.phase, view.exit_reason) == (Phase.ready, "")
     assert (view.control_beat_ms, view.lane_beat_ms, view.store_lock_since_ms) == (100, 90, 80)
     assert (view.role, view.lane_thread, view.watch_thread) == ("plain", 17, 18)
