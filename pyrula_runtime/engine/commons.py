@@ -17,6 +17,7 @@ class Commons:
     """One worker's; each part is thread-safe by itself."""
 
     def __init__(self, capacity: int) -> None:
+        self.isolates = False  # some turns have loops of their own
         self.coming = Coming()
         self.drain = threading.Event()
         self.no_successors = threading.Event()  # a turn that ends claims no other: a suspect is to run alone

@@ -14,6 +14,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -27,6 +28,7 @@ from pyrula_runtime.engine.codec import dump_error, load_entry, load_json
 from pyrula_runtime.engine.commons import Commons
 from pyrula_runtime.engine.current import Current, current
 from pyrula_runtime.engine.evacuation import Evacuation
+from pyrula_runtime.engine.foreign_loop import explained
 from pyrula_runtime.engine.intake import Intake
 from pyrula_runtime.engine.lane_setup import LaneSetup
 from pyrula_runtime.engine.lane_thread import LaneThread
@@ -210,6 +212,8 @@ class Lane:
 
     def perform(self, turn: Turn, asked: Asked, call: StepCall) -> StepRun:
         whose = Current(run_id=turn.run_id, workflow=turn.program.name)
+        if self._commons.isolates and call.is_async:
+            call = replace(call, call=explained(call.call))
         return StepRun(self, turn, whose, asked, call)
 
     def commit(self, commit: Commit) -> asyncio.Future[Committed]:

@@ -34,8 +34,9 @@ class Lanes:
         """`isolation` is where async programs run that do not say it themselves."""
         self._setup = setup
         self._commons = commons or Commons(setup.slots.capacity)
-        self._apart = self._commons.beside()
         self._isolated = frozenset(each.name for each in setup.programs.values() if each.is_isolated(isolation))
+        self._commons.isolates = bool(self._isolated)
+        self._apart = self._commons.beside()
         self.shared = Lane(setup, self._commons, self._go_on if self._isolated else None)
         self._turns: dict[Token, IsolatedTurn] = {}
         self._done = 0

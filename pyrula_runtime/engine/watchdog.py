@@ -19,7 +19,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
 
 from pyrula_runtime.engine.current import Current
@@ -63,6 +63,8 @@ class Watchdog:
         self._answered = threading.Event()
         self._asked_s = 0.0  # when an answer is outstanding, since when
         self._lag_s = 0.0
+        self._block: Block | None = None
+        self._blocked_s = 0.0
 
     def start(self) -> None:
         """Start the thread."""
@@ -79,6 +81,11 @@ class Watchdog:
         lag_s, self._lag_s = self._lag_s, 0.0
         asked_s = self._asked_s
         return 1000 * max(lag_s, time.monotonic() - asked_s if asked_s else 0.0)
+
+    def stuck(self) -> Block | None:
+        """What keeps the lane now, if that was reported, and for how long it has by now. Any thread."""
+        block = self._block
+        return None if block is None else replace(block, for_s=self._blocked_s)
 
     def _answer(self) -> None:
         """On the lane's thread: the lane turns."""
@@ -109,22 +116,28 @@ class Watchdog:
             blocked_s += rest_s if was_stopped else passed_s
             if not reported and blocked_s >= self._block_warn_s:
                 reported = True
-                self._report(self._look(blocked_s))
+                self._blocked_s, self._block = blocked_s, block_on(self._lane, blocked_s)
+                self._report(self._block)
+            self._blocked_s = blocked_s
             if answered:
+                self._block = None
                 if reported:
                     self._over(blocked_s)
                 return
 
-    def _look(self, for_s: float) -> Block:
-        frame = sys._current_frames().get(self._lane.thread.ident or 0)
-        return Block(for_s=for_s, whose=self._whose(), line=_user_line(frame), stack=_user_stack(frame))
 
-    def _whose(self) -> Current | None:
-        driving = self._lane.driving
-        if driving is not None:
-            return driving
-        task = asyncio.current_task(self._lane.loop)
-        return None if task is None else getattr(task, "pyrula_current", None)
+def block_on(lane: Lane, for_s: float) -> Block:
+    """Whose code is on the lane, and where; from another thread."""
+    frame = sys._current_frames().get(lane.thread.ident or 0)
+    return Block(for_s=for_s, whose=_whose(lane), line=_user_line(frame), stack=_user_stack(frame))
+
+
+def _whose(lane: Lane) -> Current | None:
+    driving = lane.driving
+    if driving is not None:
+        return driving
+    task = asyncio.current_task(lane.loop)
+    return None if task is None else getattr(task, "pyrula_current", None)
 
 
 def stack_of(thread: int | None) -> str:
