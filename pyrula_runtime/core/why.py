@@ -23,7 +23,10 @@ _LINE = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """What is known of the run. `owner` and `lock_left_ms` (negative: lapsed) are None unless it is held."""
+    """What is known of the run. `owner` and `lock_left_ms` (negative: lapsed) are None unless it is held.
+
+    A suspect is taken by cells alone, or by a worker without a supervisor that has nothing else to do.
+    """
 
     run_id: str
     workflow: str
@@ -34,11 +37,15 @@ class RunFacts:
     lock_left_ms: int | None = None
     finished_ms: int | None = None
     error: ErrorRecord | None = None
+    is_suspect: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerFacts:
-    """A worker as it told about itself `age_ms` ago, and the runs it holds. `serves`: pairs of workflow and version."""
+    """A worker as it told about itself `age_ms` ago, and the runs it holds. `serves`: pairs of workflow and version.
+
+    `role` is `plain` without a supervisor, else `worker`, `surge` or `cell`; empty if unknown (another host).
+    """
 
     incarnation: str
     worker_id: str
@@ -49,6 +56,7 @@ class WorkerFacts:
     running: int
     draining: bool = False
     age_ms: int = 0
+    role: str = ""
 
     @property
     def is_silent(self) -> bool:
@@ -80,6 +88,8 @@ def _queued(run: RunFacts, workers: Workers, _now_ms: int) -> str:
 
 
 def _why_queued(run: RunFacts, workers: Workers) -> str:
+    if not run.is_suspect:
+        workers = [each for each in workers if each.role != "cell"]
     if not (named := [each for each in workers if run.workflow in {name for name, _ in each.serves}]):
         return nobody_serves(run.workflow, {name for each in workers for name, _ in each.serves})
     if not (fitting := [each for each in named if _fits(run, each)]):
@@ -94,10 +104,25 @@ def _why_queued(run: RunFacts, workers: Workers) -> str:
         return f"{newest} serves it, but was last heard of {spoken(newest.age_ms)} ago. Start it again."
     if not (taking := [each for each in heard if not each.draining]):
         return f"{_all_of(heard)} draining and claims no more. Start another worker, or wait until it is back."
+    if run.is_suspect:
+        return f"{_SUSPECT} {_who_takes_suspects(taking)} What is held against it: pyrula runs show {run.run_id}"
     if not (free := [each for each in taking if not each.is_full]):
         loads = ", ".join(f"{each.worker_id} runs {each.running} of {each.capacity}" for each in taking)
         return f"every worker that serves it is full ({loads}). Start another one, or raise --max-concurrent-runs."
     return f"{free[0]} has room and is about to claim it."
+
+
+_SUSPECT = "it is a suspect, because a worker was lost with it, and is tried again alone."
+
+
+def _who_takes_suspects(workers: Workers) -> str:
+    if any(each.role not in ("", "plain") for each in workers):
+        return "A cell of the supervisor takes it, a worker process of its own."
+    if not (plain := [each for each in workers if each.role == "plain"]):
+        return "A supervisor starts a cell for it; a worker without one takes it when it has finished what it runs."
+    idlest = min(plain, key=lambda each: each.running)
+    busy = f" when it has finished the {idlest.running} that it runs now" if idlest.running else " next"
+    return f"{idlest} takes it{busy}."
 
 
 def _fits(run: RunFacts, worker: WorkerFacts) -> bool:
@@ -138,7 +163,11 @@ def _running(run: RunFacts, workers: Workers, _now_ms: int) -> str:
             f"its host frees the run at once, any other one when the lock has lapsed.{cancel}"
         )
     drain = ", which is draining," if holder.draining else ""
-    return f"is running: held by {name}{drain} with {spoken(left_ms)} of its lock left, which is renewed.{cancel}"
+    cell = ", in a cell" if holder.role == "cell" else ""
+    alone = f" alone, because it is a suspect{cell}" if run.is_suspect else ""
+    return (
+        f"is running{alone}: held by {name}{drain} with {spoken(left_ms)} of its lock left, which is renewed.{cancel}"
+    )
 
 
 def _waiting(_run: RunFacts, _workers: Workers, _now_ms: int) -> str:
@@ -167,9 +196,11 @@ def _failed(run: RunFacts, _workers: Workers, now_ms: int) -> str:
 
 
 def _quarantined(run: RunFacts, _workers: Workers, now_ms: int) -> str:
+    cause = "" if run.error is None else run.error.detail.get("cause", "")
+    alike = f"; for all like it: pyrula runs requeue --cause {cause}" if cause else ""
     return (
         f"was quarantined{_when(run, now_ms)}, because it kept blocking or killing its workers: {_error(run)}. "
-        f"After a fix: pyrula runs requeue {run.run_id}"
+        f"Its stack and a hint: pyrula runs show {run.run_id}. After a fix: pyrula runs requeue {run.run_id}{alike}"
     )
 
 

@@ -24,6 +24,9 @@ FULL, DRAINING, SILENT = (
     replace(W1, draining=True),
     replace(W1, age_ms=SILENT_AFTER_MS),
 )
+SUSPECT = replace(QUEUED, is_suspect=True)
+PLAIN, CHILD, CELL = (replace(W1, role=role) for role in ("plain", "worker", "cell"))
+BLOCKED = ErrorRecord(type="EventLoopBlocked", message="its code blocked", detail={"cause": "loop_blocked"})
 BOOM = ErrorRecord(type="ValueError", message="no such customer.")
 
 
@@ -46,6 +49,22 @@ def said(run: RunFacts, *workers: WorkerFacts) -> str:
         (QUEUED, (W1,), "worker w1 (pid 7 on h) has room and is about to claim it."),
         (replace(PINNED, version="1"), (W1,), "about to claim it."),
         (replace(QUEUED, cancel_requested=True), (W1,), "Its cancellation was requested"),
+        (QUEUED, (CELL,), "no worker is connected"),  # a cell takes suspects alone
+        (SUSPECT, (), "no worker is connected to this store"),
+        (SUSPECT, (DRAINING,), "is draining"),
+        (SUSPECT, (CHILD,), "a suspect, because a worker was lost with it, and is tried again alone. A cell of the"),
+        (SUSPECT, (CELL, W2), "A cell of the supervisor takes it"),
+        (SUSPECT, (CHILD,), "What is held against it: pyrula runs show R1"),
+        (SUSPECT, (replace(CHILD, running=2),), "A cell of the supervisor takes it"),
+        (SUSPECT, (PLAIN,), "worker w1 (pid 7 on h) takes it next."),
+        (
+            SUSPECT,
+            (replace(PLAIN, running=2),),
+            "w1 (pid 7 on h) takes it when it has finished the 2 that it runs now.",
+        ),
+        (SUSPECT, (W1,), "A supervisor starts a cell for it; a worker without one takes it when it has finished"),
+        (replace(RUNNING, is_suspect=True), (CELL,), "is running alone, because it is a suspect, in a cell: held by"),
+        (replace(RUNNING, is_suspect=True), (PLAIN,), "is running alone, because it is a suspect: held by worker w1"),
         (RUNNING, (W2, W1), "is running: held by worker w1 (pid 7 on h) with 22 s of its lock left"),
         (RUNNING, (DRAINING,), "worker w1 (pid 7 on h), which is draining, with 22 s"),
         (RUNNING, (SILENT,), "is held by worker w1 (pid 7 on h), with 22 s of its lock left. If that worker is dead"),
@@ -66,6 +85,12 @@ def said(run: RunFacts, *workers: WorkerFacts) -> str:
         (replace(ENDED, status=RunStatus.failed, error=BOOM), (), "3 min ago with ValueError: no such customer. After"),
         (replace(ENDED, status=RunStatus.failed), (), "with no error on record"),
         (replace(ENDED, status=RunStatus.quarantined, error=BOOM), (), "kept blocking or killing its workers: Value"),
+        (
+            replace(ENDED, status=RunStatus.quarantined, error=BLOCKED),
+            (),
+            "EventLoopBlocked: its code blocked. Its stack and a hint: pyrula runs show R1. After a fix: pyrula runs "
+            "requeue R1; for all like it: pyrula runs requeue --cause loop_blocked",
+        ),
     ],
 )
 def test_the_reason_is_named(run: RunFacts, workers: tuple[WorkerFacts, ...], words: str) -> None:
