@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from pyrula_runtime.stores.protocol import Store
@@ -12,11 +14,16 @@ from pyrula_runtime.stores.seam import Seam
 from pyrula_runtime.stores.sqlite.checks import check
 from pyrula_runtime.stores.sqlite.settings import Settings
 from pyrula_runtime.stores.sqlite.store import SqliteStore
+from pyrula_runtime.stores.valkey.settings import Settings as ValkeySettings
+from pyrula_runtime.stores.valkey.store import ValkeyStore
 from tests.store.manual_clock import ManualClock
 from tests.store.model import ModelStore
+from tests.store.valkey.audit import audit
+from tests.store.valkey.servers import shared
 from tests.store.world import World
 
 SMALL = Settings(ballast_bytes=0)
+GUARDED = ValkeySettings(guarded=True)
 
 
 @dataclass(slots=True)
@@ -59,4 +66,17 @@ def sqlite_site(folder: Path) -> Site:
     return Site(clock, lambda: SqliteStore(path, clock, SMALL), lambda: check(path))
 
 
-SITES: dict[str, Callable[[Path], Site]] = {"model": model_site, "seam": seam_site, "sqlite": sqlite_site}
+def valkey_site(folder: Path, kind: str = "valkey") -> Site:
+    """A namespace of its own on one server that all tests of a process share."""
+    clock = ManualClock()
+    address = shared(kind).address(os.urandom(6).hex())
+    return Site(clock, lambda: ValkeyStore(address, clock, GUARDED), lambda: audit(address))
+
+
+SITES: dict[str, Callable[[Path], Site]] = {
+    "model": model_site,
+    "seam": seam_site,
+    "sqlite": sqlite_site,
+    "valkey": valkey_site,
+    "redis62": partial(valkey_site, kind="redis62"),
+}

@@ -1,4 +1,4 @@
-"""Random histories: whatever two workers, clients, operators and the clock do, SQLite answers as the model does.
+"""Random histories: whatever two workers, clients, operators and the clock do, every store answers as the model does.
 
 Answers get lost by repeating a call and looking at the second answer only. Nonces are random in one store and counted
 in the other, so tokens are paired by claim; everything else must be equal, after every step.
@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -21,15 +21,12 @@ from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import TERMINAL, RunStatus
 from pyrula_runtime.stores import protocol as p
-from pyrula_runtime.stores.sqlite.checks import check
-from pyrula_runtime.stores.sqlite.store import SqliteStore
-from tests.store.manual_clock import ManualClock
 from tests.store.model import ModelStore
 from tests.store.samples import DAY_MS, TTL_MS, new_run, worker
-from tests.store.sites import SMALL
+from tests.store.sites import SITES
 from tests.store.world import World
 
-Pair = tuple[Token, Token]  # the same claim in the model and in SQLite
+Pair = tuple[Token, Token]  # the same claim in the model and in the store
 
 RUNS = st.sampled_from([f"run-{number}" for number in range(5)])
 WORKFLOWS = st.sampled_from(["a", "b"])
@@ -101,24 +98,25 @@ AMENDMENTS = st.one_of(
 class Histories(RuleBasedStateMachine):
     """Every rule performs one verb on both stores and compares the answers."""
 
+    kind: ClassVar[str]
     pairs: Bundle[Pair] = Bundle("pairs")
 
     @initialize()
     def begin(self) -> None:
         self.loop = asyncio.new_event_loop()
         self.folder = tempfile.TemporaryDirectory()
-        self.clock = ManualClock()
+        self.site = SITES[self.kind](Path(self.folder.name))
+        self.clock = self.site.clock
         self.model = ModelStore(World(self.clock))
-        self.path = Path(self.folder.name) / "store.db"
-        # two handles on one file stand for two processes
-        self.handles = [SqliteStore(self.path, self.clock, SMALL) for _ in range(2)]
+        # two handles on one store stand for two processes
+        self.handles = [self.site.handle() for _ in range(2)]
         stores: list[p.Store] = [self.model, *self.handles]
         for store in stores:
             self.loop.run_until_complete(store.open())
         self.turn = 0
 
     def run(self, call: Callable[[p.Store], Awaitable[Any]], *, again: bool = False) -> tuple[Any, Any]:
-        """The answers of the model and of SQLite; with `again`, those to the call repeated after a lost answer."""
+        """The answers of the model and of the store; with `again`, those to the call repeated after a lost answer."""
         self.turn += 1
         return self._answer(call, self.model, again=again), self._answer(call, self.handles[self.turn % 2], again=again)
 
@@ -230,7 +228,7 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def the_stores_agree(self) -> None:
-        if hasattr(self, "loop"):
+        if hasattr(self, "turn"):
             self.same(lambda store: store.find(p.RunQuery()))
             self.same(lambda store: store.counts())
             self.same(lambda store: store.workers())
@@ -239,7 +237,7 @@ class Histories(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "loop"):
             return
-        problems = self.model.audit() + check(self.path)
+        problems = self.model.audit() + self.site.audit()
         for handle in self.handles:
             self.loop.run_until_complete(handle.close())
         self.loop.run_until_complete(self.loop.shutdown_default_executor())
@@ -252,7 +250,20 @@ def _plain(claim: p.Claim) -> p.Claim:
     return replace(claim, token=replace(claim.token, nonce=""))
 
 
-TestHistories = Histories.TestCase
-TestHistories.settings = settings(
+class OnSqlite(Histories):
+    kind = "sqlite"
+
+
+class OnValkey(Histories):
+    kind = "valkey"
+
+
+class OnRedis(Histories):
+    kind = "redis62"
+
+
+SETTINGS = settings(
     max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
 )
+TestOnSqlite, TestOnValkey, TestOnRedis = OnSqlite.TestCase, OnValkey.TestCase, OnRedis.TestCase
+TestOnSqlite.settings = TestOnValkey.settings = TestOnRedis.settings = SETTINGS

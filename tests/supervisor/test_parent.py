@@ -12,7 +12,7 @@ import pytest
 
 from tests.supervisor.household import APP, Household, gone, household
 
-FOREIGN = ("redis", "apsw", "pydantic", "starlette", "uvicorn", "app", "pyrula", "psutil")
+FOREIGN = ("redis", "hiredis", "apsw", "pydantic", "starlette", "uvicorn", "app", "pyrula", "psutil")
 FORBIDDEN = ("stores", "engine", "workflows", "client", "duties", "worker", "child", "clerk", "template", "http")
 
 

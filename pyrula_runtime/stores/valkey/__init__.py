@@ -18,8 +18,8 @@ Keys of a tag:
     a          sorted set by end of lock: the held runs. The lock is here and nowhere else, so that scan and lock agree
     h:<owner>  sorted set by place: what an incarnation holds
     l:<status>:<workflow>  sorted set without scores: ids, for listings and counts;  w  set of the workflows' names
-    k:<xxxx>   hash by digest of the idempotency key: whose run; kl:<ttl> list of the digests in order of expiry, kt the ttls
-    c          hash, the clock: `a` last sign of life, `o` offset of the monotonic clock, `s` longest silence, `v` schema
+    k:<xxxx>   hash by digest of the idempotency key: whose run;  kl:<ttl>  list of digests as they expire;  kt  ttls
+    c          hash, the clock: `a` last sign of life, `o` offset of the monotonic one, `s` longest silence; `v` schema
     z          set: lines for which somebody waits (`*`: for any)
     ps, pb     the register of workers, and their last beats
 
@@ -31,8 +31,8 @@ Invariants. A run is in at most one of `q:`/`x:`/`a`; it is in `a` exactly if it
 `h:`; it is in exactly one `l:`. Whoever writes checks fence and nonce of the token in the same script.
 
 Time. The server's clock can be set, so lock life is measured on `TIME + o`, where `o` grows by whatever the clock was
-set back. A clock set forward, a stopped server or a lost network look alike: nobody gave a sign of life for a while, and
-the next scan gives every lock one more life instead of reclaiming it.
+set back. A clock set forward, a stopped server and a lost network look alike: nobody gave a sign of life for a while,
+and the next scan gives every lock one more life instead of reclaiming it.
 
 Wakes. A claim that found less than it asked for puts its lines into `z`, in the same script; whatever makes a run
 claimable takes its line out of `z` and publishes if it was there. So nothing is published while all are busy, and no
@@ -48,11 +48,11 @@ Idempotency keys are the most numerous things of a busy store, so they are compa
 hash of at most a few hundred records, which the server keeps in one block; about 90 bytes a key instead of 180.
 
 Rejected. Streams with consumer groups (lost entries, idle timeouts); a lock key per run (expiry and index disagree);
-server-side functions (younger than the oldest server); redis-py, whose client repeats a lost INCR and whose import takes
-45 ms and 10 MB of each worker (the reply parser alone, hiredis, takes 0.4 ms); one connection for all loops (a hop
-between threads for each answer, and a blocked lane would hold up its neighbours' replies).
+server-side functions (younger than the oldest server); redis-py, whose client repeats a lost INCR and whose import
+takes 45 ms and 10 MB of each worker (the reply parser alone, hiredis, takes 0.4 ms); one connection for all loops (a
+hop between threads for each answer, and a blocked lane would hold up its neighbours' replies).
 
-What may go wrong. A failover loses the tail of the journal: the fence may repeat, so a random nonce stands beside it, and
-a commit whose position is beyond the journal's end hears `gap` and the engine writes the missing entries again.
+What may go wrong. A failover loses the tail of the journal: the fence may repeat, so a random nonce stands beside it,
+and a commit whose position is beyond the journal's end hears `gap` and the engine writes the missing entries again.
 A script that fails in the middle is not undone: each validates all before its first write.
 """

@@ -1,0 +1,61 @@
+"""The one seam where the server's errors become ours: what happened, and what the operator should do.
+
+An error reply says that a command was not run, or a script not begun or broken off; the code in front says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyrula_runtime.core.errors import PyrulaError, StoreRefused, StoreUnavailable
+
+UNSENT = "NOSCRIPT"  # the server does not know the script: nothing was run, it is sent again with its text
+_PASSING = {
+    "LOADING": "it is still reading its data; pyrula goes on by itself",
+    "BUSY": "a script of somebody keeps it busy; if it does not end, use SCRIPT KILL",
+    "READONLY": "it is a replica now; pyrula goes on when the address leads to the primary again",
+    "MASTERDOWN": "it is a replica that lost its primary; pyrula goes on when there is one",
+    "CLUSTERDOWN": "its cluster is not complete; pyrula goes on when it is",
+    "TRYAGAIN": "a slot of its cluster is being moved; pyrula goes on by itself",
+    "MOVED": "it is a node of a cluster, and these keys are on another one",
+    "ASK": "a slot of its cluster is being moved; pyrula goes on by itself",
+    "OOM": "it has reached its maxmemory; give it more or free some, pyrula goes on by itself",
+    "MISCONF": "it cannot save to its disk; see its log, pyrula goes on by itself",
+    "NOREPLICAS": "it has fewer replicas than it must; pyrula goes on when they are back",
+    "EXECABORT": "it refused the transaction",
+}
+_FINAL = {
+    "NOAUTH": "wants a password; put one into the store URL",
+    "WRONGPASS": "does not accept this user and password",
+    "NOPERM": "does not permit this user what pyrula needs: scripts, and all keys and channels that begin with 'py:'",
+}
+HANGS_UP = frozenset(
+    {"READONLY", "MASTERDOWN", "LOADING", "CLUSTERDOWN", "MOVED"}
+)  # a new connection may lead elsewhere
+
+
+def code_of(error: Exception) -> str:
+    """The first word of an error reply."""
+    return str(error).partition(" ")[0]
+
+
+def ours(error: Exception, place: str) -> PyrulaError:
+    """A fresh error of ours for an error reply; `error` becomes its cause."""
+    code, text = code_of(error), str(error)
+    found: PyrulaError
+    if code in _FINAL:
+        found = StoreRefused(f"the server at {place} {_FINAL[code]} ({text})")
+    else:
+        found = StoreUnavailable(f"store at {place}: {_advice(_PASSING, code, text)} ({text})")
+    found.__cause__ = error
+    return found
+
+
+def _advice(known: Mapping[str, str], code: str, text: str) -> str:
+    inside = next((name for name in known if f"{name} " in text), code)  # servers before 7 wrap errors of scripts
+    return known.get(code) or known.get(inside) or "it refused the command"
+
+
+def gone(place: str, why: str) -> StoreUnavailable:
+    """What is said to calls whose answer will not come any more."""
+    return StoreUnavailable(f"the connection to the store at {place} was lost: {why}; pyrula connects again by itself")

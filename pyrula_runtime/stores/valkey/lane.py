@@ -1,0 +1,282 @@
+"""The connection of one event loop: many callers' commands in one write, replies matched in order, nothing repeated.
+
+Everything that is called in one turn of the loop goes out together; that is the group commit, and the reason why fifty
+awaits cost one system call here and one flush of the append-only file there. A caller that leaves takes its future
+along, not its command. When the connection breaks, or owes an answer for too long, every call under way hears
+StoreUnavailable: nobody knows what became of it, and the contract says how it is repeated.
+
+The one thing sent again is a call that the server did not run because it does not know the script. Calls are in order,
+so from the first such reply on nothing younger is sent until all that is under way has been answered; then those that
+were not run go out again with the script's text, in their order, and what has gathered meanwhile behind them.
+
+All of it happens on the lane's own loop, except `shut`, which any thread may call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import hiredis
+
+from pyrula_runtime.core.errors import PyrulaError, StoreUnavailable
+from pyrula_runtime.stores.valkey import failures
+from pyrula_runtime.stores.valkey.address import Address
+from pyrula_runtime.stores.valkey.connection import NOT_NOW, NOTHING, Argument, Connection, connect, pack, reach
+from pyrula_runtime.stores.valkey.scripts import Script
+from pyrula_runtime.stores.valkey.settings import Settings
+
+log = logging.getLogger(__name__)
+_READ_BYTES = 262_144
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """A script to be run; `told` makes the verb's answer of the reply."""
+
+    script: Script
+    tag: str
+    args: tuple[Argument, ...]
+    future: asyncio.Future[Any]
+    told: Callable[[Any], Any]
+    with_text: bool = False
+
+    def packed(self) -> bytes:
+        """The call as the server reads it."""
+        how, what = (b"EVAL", self.script.text) if self.with_text else (b"EVALSHA", self.script.sha)
+        return pack((how, what, 1, self.tag, *self.args))
+
+    def answer(self, reply: Any) -> None:
+        """Settle the caller's future, unless it has gone."""
+        if not self.future.done():
+            self.future.set_result(self.told(reply))
+
+    def fail(self, error: PyrulaError) -> None:
+        """Tell the caller that it did not work."""
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+class Lane:
+    """One connection, made with the first call and again with the first call after it broke."""
+
+    def __init__(self, address: Address, settings: Settings) -> None:
+        self._address, self._settings = address, settings
+        self.loop = asyncio.get_running_loop()
+        self._connection: Connection | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._waiting: list[Call] = []  # to be sent
+        self._under_way: deque[Call] = deque()  # sent and not answered
+        self._unsent: list[Call] = []  # answered that they were not run
+        self._out = bytearray()  # what the socket did not take yet
+        self._flush_due = False
+        self._watch: asyncio.TimerHandle | None = None
+        self._pause_s = 0.0
+        self._heard_s = 0.0
+        self._idle = asyncio.Event()
+
+    def call(self, call: Call) -> None:
+        """Queue a call; it goes out at the end of this turn of the loop."""
+        self._waiting.append(call)
+        if not self._flush_due:
+            self._flush_due = True
+            self.loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_due = False
+        if self._connection is None:
+            self._begin_to_connect()
+        elif self._waiting and not self._unsent:
+            calls, self._waiting = self._waiting, []
+            self._under_way.extend(calls)
+            self._out += b"".join([call.packed() for call in calls])
+            self._send()
+            if self._watch is None:
+                self._heard_s = self.loop.time()
+                self._watch = self.loop.call_later(self._settings.answer_s, self._look)
+
+    def _begin_to_connect(self) -> None:
+        if self._connecting is None and self._waiting:
+            self._connecting = self.loop.create_task(self._connect(), name="pyrula-store-connect")
+
+    async def _connect(self) -> None:
+        try:
+            if self._pause_s:
+                await asyncio.sleep(self._pause_s)
+            made = await reach(lambda: connect(self._address, self._settings.connect_s, "pyrula"))
+        except PyrulaError as error:
+            self._pause_s = min(max(self._settings.again_s, self._pause_s * 2), self._settings.again_most_s)
+            self._connecting = None
+            self._fail_all(error)
+            return
+        self._connecting = None
+        self._adopt(made)
+
+    def _adopt(self, made: Connection) -> None:
+        """Go on with a fresh connection."""
+        made.socket.setblocking(False)
+        self._connection = made
+        self.loop.add_reader(made.socket, self._readable)
+        self._flush()
+
+    def adopt(self, made: Connection) -> None:
+        """Take a connection that was made to look at the server."""
+        if self._connection is not None or self._connecting is not None:
+            made.socket.close()
+        else:
+            self._adopt(made)
+
+    # out
+
+    def _send(self) -> None:
+        assert self._connection is not None
+        try:
+            while self._out:
+                sent = self._connection.socket.send(self._out)
+                del self._out[:sent]
+        except NOT_NOW:
+            self.loop.add_writer(self._connection.socket, self._writable)
+        except OSError as error:
+            self._break(str(error))
+
+    def _writable(self) -> None:
+        assert self._connection is not None
+        self.loop.remove_writer(self._connection.socket)
+        self._send()
+
+    # in
+
+    def _readable(self) -> None:
+        connection = self._connection
+        if connection is None:
+            return
+        try:
+            while some := connection.socket.recv(_READ_BYTES):
+                connection.replies.feed(some)
+                if len(some) < _READ_BYTES and not _pending(connection.socket):
+                    break
+            else:
+                self._break("the server closed it")
+                return
+        except NOT_NOW:
+            pass  # all that has come is with the parser
+        except OSError as error:
+            self._break(str(error))
+            return
+        self._settle(connection)
+
+    def _settle(self, connection: Connection) -> None:
+        try:
+            while (reply := connection.replies.gets()) is not NOTHING:
+                self._take(reply)
+        except (hiredis.ProtocolError, IndexError) as error:
+            self._break(f"it sent what is no reply: {error}")
+            return
+        if self._connection is not connection:
+            return
+        self._heard_s = self.loop.time()
+        if not self._under_way:
+            self._all_answered()
+
+    def _take(self, reply: Any) -> None:
+        call = self._under_way.popleft()
+        if not isinstance(reply, hiredis.ReplyError):
+            self._pause_s = 0.0
+            call.answer(reply)
+            return
+        code = failures.code_of(reply)
+        if code == failures.UNSENT and not call.with_text:
+            call.with_text = True
+            self._unsent.append(call)
+            return
+        call.fail(failures.ours(reply, self._address.place))
+        if code in failures.HANGS_UP:
+            self._break(str(reply))
+
+    def _all_answered(self) -> None:
+        if self._unsent:
+            # the first carries the text of its script; who comes after it in the same write finds it there
+            self._waiting[:0] = self._unsent
+            self._unsent = []
+        if self._waiting:
+            self._flush()
+        else:
+            self._idle.set()
+
+    # the end of patience and of connections
+
+    def _look(self) -> None:
+        """See whether the server still answers."""
+        self._watch = None
+        self._readable()  # if this loop was blocked, the answers are here and nobody is to blame
+        if not self._under_way:
+            return
+        left_s = self._heard_s + self._settings.answer_s - self.loop.time()
+        if left_s <= 0:
+            self._break(f"no answer for {self._settings.answer_s:g} s")
+        else:
+            self._watch = self.loop.call_later(left_s, self._look)
+
+    def _break(self, why: str) -> None:
+        """Give the connection up; whatever is under way has an unknown fate."""
+        if self._connection is not None:
+            self._let_go(self._connection)
+        if self._under_way or self._unsent:
+            log.warning("the connection to the store at %s broke: %s", self._address.place, why)
+        self._fail_all(failures.gone(self._address.place, why))
+
+    def _let_go(self, connection: Connection) -> None:
+        self._connection = None
+        self.loop.remove_reader(connection.socket)
+        self.loop.remove_writer(connection.socket)
+        connection.socket.close()
+        self._out.clear()
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+
+    def _fail_all(self, error: PyrulaError) -> None:
+        calls = [*self._under_way, *self._unsent, *self._waiting]
+        self._under_way.clear()
+        self._unsent, self._waiting = [], []
+        for call in calls:
+            call.fail(type(error)(*error.args))
+        self._idle.set()
+
+    async def finish(self) -> None:
+        """Wait for the answers to all calls made so far, then hang up."""
+        if self._waiting or self._under_way or self._unsent or self._connecting:
+            self._idle.clear()
+            try:
+                await asyncio.wait_for(self._idle.wait(), self._settings.close_s)
+            except TimeoutError:
+                log.warning("the store at %s did not answer in time to a close", self._address.place)
+        if self._connecting is not None:
+            self._connecting.cancel()
+        if self._connection is not None:
+            self._let_go(self._connection)
+        self._fail_all(StoreUnavailable(f"the store at {self._address.place} was closed before it answered"))
+
+    def shut(self) -> None:
+        """Hang up at once, from another thread, when the lane's loop is closed or does not come to it."""
+        connection = self._connection
+        if connection is None:
+            return
+        if self.loop.is_closed():
+            connection.socket.close()
+        else:
+            try:
+                connection.socket.shutdown(socket.SHUT_RDWR)  # the loop notices when it turns again
+            except OSError:
+                return  # it is broken already
+
+
+def _pending(connected: socket.socket) -> bool:
+    """Whether TLS keeps bytes that the kernel does not tell of."""
+    pending = getattr(connected, "pending", None)
+    return pending is not None and pending() > 0

@@ -1,0 +1,33 @@
+-- The time in milliseconds, wall and monotonic. ARGV[1] is empty for the server's own clock, or a test's "wall monotonic".
+-- Law: the monotonic time grows by what passed and never goes back, whatever is done to the server's clock.
+local T = KEYS[1]
+local call = redis.call
+
+local function read_clock()
+  local c = call('HMGET', T .. 'c', 'a', 'o')
+  local last, offset = tonumber(c[1] or 0), tonumber(c[2] or 0)
+  if ARGV[1] ~= '' then
+    local wall, mono = string.match(ARGV[1], '(%d+) (%d+)')
+    return tonumber(wall), tonumber(mono), last, offset
+  end
+  local t = call('TIME')
+  local wall = t[1] * 1000 + math.floor(t[2] / 1000)
+  local mono = wall + offset
+  if mono < last then
+    offset, mono = offset + last - mono, last
+  end
+  return wall, mono, last, offset
+end
+
+-- Gives a sign of life; at most one a second is written.
+local function sign_of_life()
+  local wall, mono, last, offset = read_clock()
+  local silence = mono - last
+  if last == 0 or silence >= 1000 then
+    if last > 0 and silence > tonumber(call('HGET', T .. 'c', 's') or 0) then
+      call('HSET', T .. 'c', 's', silence)
+    end
+    call('HSET', T .. 'c', 'a', mono, 'o', offset)
+  end
+  return wall, mono
+end

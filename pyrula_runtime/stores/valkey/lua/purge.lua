@@ -1,0 +1,29 @@
+-- Drop idempotency records whose time is over.
+-- uses: clock
+-- KEYS[1] tag. ARGV: clock, limit.
+-- Result: how many went.
+-- Law: records of one time to live expire in the order of their list; an entry whose record was written anew is only
+-- struck off the list.
+local wall = sign_of_life()
+local limit, gone = tonumber(ARGV[2]), 0
+
+local function drop(entry)
+  local key, over = string.sub(entry, 1, 16), string.sub(entry, 17)
+  local bucket = T .. 'k:' .. string.format('%02x%02x', string.byte(key, 1, 2))
+  local record = call('HGET', bucket, key)
+  if record and string.sub(record, 17, 28) == over then gone = gone + call('HDEL', bucket, key) end
+end
+
+local function drop_over(ttl)
+  local list = T .. 'kl:' .. ttl
+  while gone < limit do
+    local entry = call('LINDEX', list, 0)
+    if not entry then return call('SREM', T .. 'kt', ttl) end
+    if tonumber(string.sub(entry, 17), 16) > wall then return end
+    call('LPOP', list)
+    drop(entry)
+  end
+end
+
+for _, ttl in ipairs(call('SMEMBERS', T .. 'kt')) do drop_over(ttl) end
+return gone

@@ -1,0 +1,29 @@
+-- Make runs whose locks lapsed claimable again, or, after a silence of the whole store, give every lock one more life.
+-- uses: clock lines life
+-- KEYS[1] tag. ARGV: clock, status, ttl, limit.
+-- Result: {1 for grace, ids of the runs reclaimed, longest lapsed first}.
+-- Law: a silence longer than a lock's life is nobody's fault and is answered once, whoever wrote before the scan.
+local _, mono = sign_of_life()
+local status, ttl, limit = ARGV[2], tonumber(ARGV[3]), ARGV[4]
+local silence = tonumber(call('HGET', T .. 'c', 's') or 0)
+if silence > 0 then call('HSET', T .. 'c', 's', 0) end
+if silence > ttl then
+  while true do
+    local some = call('ZRANGEBYSCORE', T .. 'a', '-inf', '(' .. (mono + ttl), 'LIMIT', 0, 1000)
+    if #some == 0 then return {1, {}} end
+    local longer = {}
+    for _, id in ipairs(some) do longer[#longer + 1] = mono + ttl; longer[#longer + 1] = id end
+    call('ZADD', T .. 'a', unpack(longer))
+  end
+end
+local lapsed = call('ZRANGEBYSCORE', T .. 'a', '-inf', '(' .. mono, 'LIMIT', 0, limit)
+for _, id in ipairs(lapsed) do
+  local run = T .. 'r:' .. id
+  local r = call('HMGET', run, 'o', 's', 'w', 'v', 'n', 'r', 'x')
+  let_go(id, r[1])
+  relist(id, r[3], r[2], status)
+  call('HSET', run, 's', status, 'r', r[6] + 1, 'o', '', 'k', '', 'q', '1')
+  stand_in_line(id, r[5], line_of(r[3], r[4], r[7] == '1'))
+  tell_holder(r[1])
+end
+return {0, lapsed}

@@ -1,0 +1,6 @@
+-- Forget a worker.
+-- uses: clock
+-- KEYS[1] tag. ARGV: clock, incarnation.
+sign_of_life()
+call('ZREM', T .. 'pb', ARGV[2])
+return call('HDEL', T .. 'ps', ARGV[2])

@@ -1,0 +1,154 @@
+"""What the verbs say to their scripts: values in, arguments out, in the order of each script's header."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+
+import orjson
+
+from pyrula_runtime.core.locks import Token
+from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.stores import protocol as p
+from pyrula_runtime.stores.valkey.connection import Argument
+
+Arguments = tuple[Argument, ...]
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+def submit(run: p.NewRun) -> Arguments:
+    """What `submit` is asked."""
+    plain = (run.run_id, run.workflow, run.version or "", run.status, run.digest, run.input)
+    if run.idempotency_key is None:
+        return plain
+    key = _digest(run.idempotency_key)
+    return (*plain, key[:2].hex(), key, _digest(run.digest), run.idempotency_ttl_ms)
+
+
+def _lines(request: p.ClaimRequest) -> dict[str, None]:
+    """The lines a request looks at, each once: a workflow served in two versions has one line of unpinned runs."""
+    kind = "x:" if request.suspects else "q:"
+    lines: dict[str, None] = {}
+    for serves in request.serves:
+        lines[f"{kind}{serves.workflow}"] = None
+        if serves.version is not None:
+            lines[f"{kind}{serves.workflow}|{serves.version}"] = None
+    return lines
+
+
+def claim(request: p.ClaimRequest) -> Arguments:
+    """What `claim` is asked."""
+    lines = _lines(request)
+    nonce = os.urandom(8).hex()
+    return (
+        request.incarnation,
+        request.lock_ttl_ms,
+        request.to_status,
+        request.limit,
+        nonce,
+        len(lines),
+        *lines,
+    )
+
+
+def _dossier(dossier: p.Dossier | None) -> Arguments:
+    return ("", b"") if dossier is None else (int(dossier.is_suspect), dossier.record)
+
+
+def _ending(ending: p.Ending | None) -> Arguments:
+    if ending is None:
+        return ("", 0, "--", b"", b"")
+    given = ("-" if ending.result is None else "+") + ("-" if ending.error is None else "+")
+    return (ending.status, int(ending.status.is_terminal), given, ending.result or b"", ending.error or b"")
+
+
+def commit(wanted: p.Commit) -> Arguments:
+    """What `commit` is asked."""
+    token = wanted.token
+    return (
+        token.run_id,
+        token.fence,
+        token.nonce,
+        wanted.expected_len,
+        wanted.lock_ttl_ms,
+        *_dossier(wanted.dossier),
+        *_ending(wanted.ending),
+        len(wanted.entries),
+        *wanted.entries,
+        *(() if wanted.claim is None else claim(wanted.claim)),
+    )
+
+
+def release(wanted: p.Release) -> Arguments:
+    """What `release` is asked."""
+    token = wanted.token
+    return (
+        token.run_id,
+        token.fence,
+        token.nonce,
+        wanted.status,
+        int(wanted.status.is_terminal),
+        int(wanted.ready),
+        *_dossier(wanted.dossier),
+        int(wanted.error is not None),
+        wanted.error or b"",
+    )
+
+
+def _maybe(flag: bool | None) -> Argument:
+    return "" if flag is None else int(flag)
+
+
+def amend(wanted: p.Amendment) -> Arguments:
+    """What `amend` is asked."""
+    status = wanted.status
+    return (
+        wanted.run_id,
+        wanted.rev,
+        status or "",
+        int(status is not None and status.is_terminal),
+        _maybe(wanted.ready),
+        _maybe(wanted.cancel_requested),
+        *_dossier(wanted.dossier),
+        int(wanted.clear_outcome),
+        wanted.expected_len,
+        len(wanted.append),
+        *wanted.append,
+    )
+
+
+def renew(tokens: Sequence[Token], lock_ttl_ms: int) -> Arguments:
+    """What `renew` is asked."""
+    return (lock_ttl_ms, *(part for token in tokens for part in (token.run_id, token.fence, token.nonce)))
+
+
+def deliver(message: p.Message, absorbed_by: frozenset[RunStatus]) -> Arguments:
+    """What `deliver` is asked."""
+    return (message.run_id, message.message_id, message.name, message.body, *sorted(absorbed_by))
+
+
+def find(query: p.RunQuery) -> Arguments:
+    """What `find` is asked."""
+    statuses = p.EVERY_STATUS if query.statuses is None else query.statuses
+    before = "+" if query.before is None else f"({query.before}"
+    return (query.workflow or "", before, query.limit, *sorted(statuses))
+
+
+def worker(worker: p.WorkerRecord) -> bytes:
+    """What a worker tells, but for the age, which the store knows."""
+    return orjson.dumps(
+        {
+            "incarnation": worker.incarnation,
+            "worker_id": worker.worker_id,
+            "pid": worker.pid,
+            "host": worker.host,
+            "serves": [[serves.workflow, serves.version] for serves in worker.serves],
+            "capacity": worker.capacity,
+            "running": worker.running,
+            "draining": worker.draining,
+        }
+    )

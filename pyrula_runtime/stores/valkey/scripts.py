@@ -1,0 +1,53 @@
+"""The scripts, read once, at import, from `lua/*.lua`: one verb, one file, put together with the parts it says it uses.
+
+A guarded script, for tests, refuses to touch a key or channel without its own tag: on one server, and between two slots
+of one node, such a mistake would go unnoticed until a cluster is moved.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+_FOLDER = Path(__file__).parent / "lua"
+_USES = "-- uses: "
+_KEYLESS = "TIME"
+_GUARD = f"""
+local redis = {{call = function(command, key, ...)
+  if command ~= '{_KEYLESS}' and string.sub(key, 1, #KEYS[1]) ~= KEYS[1] then
+    error('key without the tag: ' .. command .. ' ' .. key)
+  end
+  return redis.call(command, key, ...)
+end}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script's text, and the digest by which a server that has it calls it."""
+
+    name: str
+    text: bytes
+    sha: bytes
+
+
+@cache
+def _part(name: str) -> str:
+    return (_FOLDER / "parts" / f"{name}.lua").read_text("utf-8")
+
+
+def _put_together(path: Path, *, guarded: bool, publish: str) -> Script:
+    own = path.read_text("utf-8")
+    uses = [line.removeprefix(_USES).split() for line in own.splitlines() if line.startswith(_USES)]
+    whole = "\n".join([_GUARD if guarded else "", *(_part(name) for names in uses for name in names), own])
+    text = whole.replace("'PUBLISH'", f"'{publish}'").encode()
+    return Script(path.stem, text, hashlib.sha1(text, usedforsecurity=False).hexdigest().encode())
+
+
+@cache
+def scripts(*, guarded: bool = False, publish: str = "PUBLISH") -> dict[str, Script]:
+    """All scripts by name, publishing with the command that this kind of server wants."""
+    paths = sorted(_FOLDER.glob("*.lua"))
+    return {path.stem: _put_together(path, guarded=guarded, publish=publish) for path in paths}

@@ -1,0 +1,113 @@
+"""Whether a server is fit to keep runs: each reason against it is one sentence, and the store is not opened.
+
+`INFO` tells nearly all of it, also where a provider forbids `CONFIG`. What passes by itself (loading, a failover under
+way) is StoreUnavailable instead, and whoever opens tries again.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import hiredis
+
+from pyrula_runtime.core.errors import StoreRefused, StoreUnavailable
+from pyrula_runtime.stores.valkey import failures
+from pyrula_runtime.stores.valkey.address import Address
+from pyrula_runtime.stores.valkey.connection import Connection, connect
+from pyrula_runtime.stores.valkey.scripts import scripts
+from pyrula_runtime.stores.valkey.settings import Settings
+
+log = logging.getLogger(__name__)
+SCHEMA = 1
+OLDEST = (6, 0)
+_PROBE = b"redis.call('TIME') return redis.call('EXISTS', KEYS[1])"
+
+
+def examine(address: Address, settings: Settings) -> Connection:
+    """Connect and look at the server; StoreRefused or StoreUnavailable if it will not do."""
+    connection = connect(address, settings.connect_s, "pyrula")
+    try:
+        _examine(connection, settings)
+    except OSError as error:
+        connection.socket.close()
+        raise StoreUnavailable(f"the store at {address.place} does not answer: {error}") from error
+    except BaseException:
+        connection.socket.close()
+        raise
+    return connection
+
+
+def _examine(connection: Connection, settings: Settings) -> None:
+    address = connection.address
+    told, save, probe, *_ = connection.ask(
+        [
+            ("INFO",),
+            ("CONFIG", "GET", "save"),
+            ("EVAL", _PROBE, 1, address.tag),
+            *(("SCRIPT", "LOAD", script.text) for script in scripts(guarded=settings.guarded).values()),
+        ]
+    )
+    if isinstance(told, hiredis.ReplyError):
+        raise failures.ours(told, address.place)
+    facts = facts_of(told)
+    if facts.get("loading", "0") != "0":
+        raise StoreUnavailable(f"the store at {address.place} is still reading its data; pyrula goes on by itself")
+    for fault in faults_of(facts, save, probe, address):
+        raise StoreRefused(f"the server at {address.place} {fault}")
+    for warning in warnings_of(facts):
+        log.warning("the server at %s %s", address.place, warning)
+
+
+def facts_of(info: bytes) -> dict[str, str]:
+    """The lines of `INFO`."""
+    lines = (line.partition(":") for line in info.decode("utf-8", "replace").splitlines())
+    return {name: value for name, colon, value in lines if colon}
+
+
+def faults_of(facts: Mapping[str, str], save: Any, probe: Any, address: Address) -> Iterator[str]:
+    """Why this server must not keep runs."""
+    version = facts.get("redis_version", "0")
+    if tuple(map(int, re.findall(r"\d+", version)[:2])) < OLDEST:
+        yield f"is version {version}; pyrula needs Redis 6.0 or Valkey 7.2, or newer"
+    if facts.get("role", "master") != "master":
+        yield "is a replica; put the address of its primary into the store URL"
+    policy = facts.get("maxmemory_policy", "noeviction")
+    if policy != "noeviction":
+        yield f"would delete runs when its memory is full (maxmemory-policy {policy}); set maxmemory-policy noeviction"
+    if not (_keeps(facts, save) or address.unverified):
+        yield (
+            "keeps nothing when it stops; set appendonly yes, or, if you know that it persists by other means, put "
+            "persistence=unverified into the store URL"
+        )
+    if facts.get("cluster_enabled", "0") != "0":
+        yield "is a node of a cluster, and this build serves single servers"
+    if isinstance(probe, hiredis.ReplyError):
+        yield f"does not let this user run scripts ({probe}); pyrula needs EVAL, EVALSHA and SCRIPT LOAD"
+
+
+def _keeps(facts: Mapping[str, str], save: Any) -> bool:
+    return facts.get("aof_enabled", "0") != "0" or (isinstance(save, list) and len(save) > 1 and bool(save[1]))
+
+
+def warnings_of(facts: Mapping[str, str]) -> Iterator[str]:
+    """What an operator should know, though it works."""
+    if facts.get("aof_enabled", "0") == "0":
+        yield "saves snapshots only: what happened since the last one is lost when it is killed; set appendonly yes"
+    if facts.get("aof_last_write_status", "ok") != "ok":
+        yield "could not write its append-only file the last time; see its log"
+
+
+def check_schema(address: Address) -> Callable[[bytes], None]:
+    """What to make of the version of the store's layout."""
+
+    def check(found: bytes) -> None:
+        if int(found) != SCHEMA:
+            raise StoreRefused(
+                f"namespace {address.namespace!r} at {address.place} was written in layout {int(found)}, this pyrula "
+                f"knows {SCHEMA}; use the pyrula it was made with, or another namespace"
+            )
+
+    return check
