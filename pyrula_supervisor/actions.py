@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from pyrula_runtime.wire import Bury, Drain, Dump, Role
+from pyrula_runtime.wire import Bury, Drain, Dump, Role, StandIn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +24,15 @@ class Send:
     """Send a message to a process; if it cannot take it, that is its loss: deadlines follow."""
 
     incarnation: str
-    message: Drain | Dump | Bury
+    message: Drain | Dump | Bury | StandIn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeStack:
+    """Have the stack of a process that cannot answer: by signal, of one thread by its kernel id (0: the lane's)."""
+
+    incarnation: str
+    thread_id: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,20 +68,46 @@ class Notify:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """Say a line about a change: level as in logging."""
+    """Say a line about a change: level as in logging. `fields` are for those who read the log by machine."""
 
     level: int
     text: str
+    fields: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
-    """Remember and show: `kind` is `block`, `death`, `start_failed`, `quarantine`."""
+    """Remember and show. `kind` is one of KINDS; `verdict`, of core.standstill or a cause of core.deaths, says more."""
 
     kind: str
     text: str
     slot: int = -1
     run_id: str = ""
+    workflow: str = ""
+    step: str = ""
+    line: str = ""
+    verdict: str = ""
+
+
+KINDS = (
+    "block",  # a lane stands still
+    "surge",  # a worker was started beside one that is stuck
+    "evacuation",  # the neighbours of a run that blocks were handed back
+    "memory",  # a worker was killed for its memory
+    "store_frozen",  # a worker was killed because it stood still with the store's write lock
+    "death",
+    "charge",
+    "mark",  # that makes a suspect
+    "quarantine",
+    "start_failed",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockOver:
+    """A lane that stood still goes on, or its process is dead: count how long it was."""
+
+    for_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,4 +117,4 @@ class Quit:
     exit_code: int
 
 
-Action = Spawn | Send | Kill | Terminate | Answer | Notify | Log | Incident | Quit
+Action = Spawn | Send | TakeStack | Kill | Terminate | Answer | Notify | Log | Incident | BlockOver | Quit

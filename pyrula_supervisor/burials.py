@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from pyrula_runtime.wire import Buried, Bury
+from pyrula_runtime.wire import Buried, Bury, Finding
+from pyrula_supervisor import findings
 from pyrula_supervisor.actions import Send
 from pyrula_supervisor.draft import Draft
 from pyrula_supervisor.model import NEVER, Burial, State
@@ -18,9 +19,9 @@ from pyrula_supervisor.model import NEVER, Burial, State
 TELL_AGAIN_MS = 5_000
 
 
-def add(draft: Draft, incarnation: str, *, clean: bool) -> None:
-    """An incarnation is dead."""
-    draft.set(burials={**draft.state.burials, incarnation: Burial(clean=clean)})
+def add(draft: Draft, incarnation: str, finding: Finding = findings.BLAMELESS, *, clean: bool = False) -> None:
+    """An incarnation is dead, of what was found."""
+    draft.set(burials={**draft.state.burials, incarnation: Burial(clean=clean, finding=finding)})
 
 
 def buried(draft: Draft, message: Buried) -> None:
@@ -53,7 +54,8 @@ def tell(draft: Draft, *, again: bool) -> None:
         if each.told_ms == NEVER or (again and draft.now_ms - each.told_ms >= TELL_AGAIN_MS)
     ]
     for name in due:
-        draft.do(Send(incarnation=clerk.incarnation, message=Bury(incarnation=name)))
+        message = Bury(incarnation=name, finding=draft.state.burials[name].finding)
+        draft.do(Send(incarnation=clerk.incarnation, message=message))
     if due:
         told = {name: dataclasses.replace(draft.state.burials[name], told_ms=draft.now_ms) for name in due}
         draft.set(burials={**draft.state.burials, **told})

@@ -20,9 +20,11 @@ from pyrula_runtime.wire import (
     Blocked,
     Buried,
     CannotStart,
+    Evacuated,
     Fork,
     Forked,
     Hello,
+    Judged,
     Message,
     Queue,
     Ready,
@@ -40,10 +42,10 @@ from pyrula_supervisor.processes import Death, Processes
 
 _OF_ALL = (Hello, Ready, CannotStart, Stack)
 _SAYS: Mapping[Role, tuple[type[Any], ...]] = {
-    Role.clerk: (*_OF_ALL, Buried, Queue),
+    Role.clerk: (*_OF_ALL, Buried, Evacuated, Judged, Queue),
     Role.template: (*_OF_ALL, Forked),
 }
-_WORKER_SAYS = (*_OF_ALL, Report, Blocked, Unblocked)
+_WORKER_SAYS = (*_OF_ALL, Report, Blocked, Unblocked, Evacuated)
 # packets of a dead process that are read before its end is told: more than its kernel buffer holds
 _LAST_WORDS = 4_096
 

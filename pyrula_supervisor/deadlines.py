@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 
 from pyrula_runtime.wire import Dump, Role
-from pyrula_supervisor import commands, endings, exits, pace
+from pyrula_supervisor import commands, endings, exits, pace, sentences
 from pyrula_supervisor.actions import Incident, Kill, Send, Terminate
 from pyrula_supervisor.draft import KILL_AGAIN_MS, Draft
 from pyrula_supervisor.events import Tick
@@ -45,6 +45,7 @@ def judge(draft: Draft) -> None:
     for child in list(draft.state.children.values()):
         if draft.now_ms >= child.deadline_ms:
             _overdue(draft, child)
+    sentences.judge(draft)
     commands.judge(draft)
     for child in list(draft.state.workers):
         slot = draft.slot(child.slot)

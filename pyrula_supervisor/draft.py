@@ -40,9 +40,9 @@ class Draft:
         """Have something done."""
         self.actions.append(action)
 
-    def say(self, text: str, level: int = logging.INFO) -> None:
-        """Have a line logged."""
-        self.do(Log(level=level, text=text))
+    def say(self, text: str, level: int = logging.INFO, **fields: object) -> None:
+        """Have a line logged, with these fields beside the text."""
+        self.do(Log(level=level, text=text, fields=fields))
 
     def answer(self, asker: int, text: str, *, ok: bool = True) -> None:
         """Answer whoever asked, if somebody waits for it."""

@@ -11,11 +11,22 @@ from __future__ import annotations
 import logging
 
 from pyrula_runtime.wire import Role
-from pyrula_supervisor import burials, commands, exits, pace, reloading, rolling, stopping
+from pyrula_supervisor import (
+    blocks,
+    burials,
+    cells,
+    commands,
+    exits,
+    findings,
+    pace,
+    reloading,
+    rolling,
+    stopping,
+)
 from pyrula_supervisor.actions import Incident
 from pyrula_supervisor.draft import Draft
 from pyrula_supervisor.events import Exited, SpawnFailed
-from pyrula_supervisor.model import NEVER, Child, Pace
+from pyrula_supervisor.model import LANED, NEVER, Child, Pace
 from pyrula_supervisor.tables import ChildEvent, ChildState, Phase
 
 BURST = 5
@@ -27,8 +38,12 @@ def exited(draft: Draft, event: Exited) -> None:
     child = draft.state.children.get(event.incarnation)
     if child is None:
         # It came after it had been given up; whatever it claimed in between is freed like that of any other.
-        burials.add(draft, event.incarnation, clean=False)
+        burials.add(draft, event.incarnation)
         return
+    if child.role in LANED:
+        told = findings.of_death(child, event, draft.state.policy)
+        clean = child.planned and exits.was_asked(event.status)
+        burials.add(draft, child.incarnation, told, clean=clean)
     gone(draft, child, exits.words(event.status), was_asked=exits.was_asked(event.status))
 
 
@@ -53,15 +68,18 @@ def gone(draft: Draft, child: Child, how: str, *, was_asked: bool) -> None:
     """A process is no more, or never was."""
     draft.move(child, ChildEvent.exit)
     draft.forget(child)
-    if child.role not in (Role.clerk, Role.template):
-        burials.add(draft, child.incarnation, clean=child.planned and was_asked)
+    if child.role in LANED and child.incarnation not in draft.state.burials:
+        burials.add(draft, child.incarnation)
+    blocks.ended(draft, child)
     text = _text(draft, child, how)
     commands.gone(draft, child, text)
     if child.planned:
         _planned(draft, child, text, was_asked=was_asked)
     else:
         _unplanned(draft, child, text, was_asked=was_asked)
-    {Role.clerk: _clerk_gone, Role.template: _template_gone}.get(child.role, _worker_gone)(draft, child, text)
+    {Role.clerk: _clerk_gone, Role.template: _template_gone, Role.cell: _cell_gone}.get(child.role, _worker_gone)(
+        draft, child, text
+    )
 
 
 def _text(draft: Draft, child: Child, how: str) -> str:
@@ -104,7 +122,7 @@ def _worker_gone(draft: Draft, child: Child, text: str) -> None:
 
 
 def _template_gone(draft: Draft, child: Child, text: str) -> None:
-    for fork in [each for each in draft.state.workers if each.by_template == child.incarnation]:
+    for fork in list(draft.state.forks_of(child.incarnation)):
         # It may have come to life all the same: then it is killed as an unknown when it shows.
         if not fork.pid and not fork.was_ready:
             _lost_with_template(draft, fork)
@@ -119,6 +137,11 @@ def _template_gone(draft: Draft, child: Child, text: str) -> None:
     _failed_start(draft, child, text)
 
 
+def _cell_gone(draft: Draft, child: Child, text: str) -> None:
+    del text
+    cells.gone(draft, child)
+
+
 def _clerk_gone(draft: Draft, child: Child, text: str) -> None:
     del text
     burials.forget_told(draft)
@@ -129,7 +152,7 @@ def _clerk_gone(draft: Draft, child: Child, text: str) -> None:
 def _lost_with_template(draft: Draft, fork: Child) -> None:
     """A fork that was asked of a template that died: the template's pace bounds how often that happens."""
     draft.forget(fork)
-    burials.add(draft, fork.incarnation, clean=False)
+    burials.add(draft, fork.incarnation)
     draft.say(f"{fork.title} was lost with its template", logging.WARNING)
 
 

@@ -7,7 +7,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyrula_runtime.wire import Blocked, Buried, CannotStart, Forked, Hello, Queue, Ready, Report, Stack, Unblocked
+from pyrula_runtime.core.standstill import MUTE, Verdict
+from pyrula_runtime.wire import (
+    Blocked,
+    Buried,
+    CannotStart,
+    Evacuated,
+    Forked,
+    Hello,
+    Judged,
+    Queue,
+    Ready,
+    Report,
+    Stack,
+    Unblocked,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,18 +56,61 @@ class Said:
 
     now_ms: int
     incarnation: str
-    message: Hello | Ready | CannotStart | Forked | Report | Blocked | Unblocked | Stack | Buried | Queue
+    message: (
+        Hello
+        | Ready
+        | CannotStart
+        | Forked
+        | Report
+        | Blocked
+        | Unblocked
+        | Evacuated
+        | Stack
+        | Buried
+        | Judged
+        | Queue
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exited:
-    """A process of ours was reaped. `status` is the wait status's exit code, negative for a signal."""
+    """A process of ours was reaped. `status` is the wait status's exit code, negative for a signal.
+
+    `by_kernel` says that the kernel has just killed a process of this host for want of memory.
+    """
 
     now_ms: int
     incarnation: str
     pid: int
     status: int
     max_rss_bytes: int = 0
+    by_kernel: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneSeen:
+    """A worker's lane as seen from outside: told while it stands still, when that changes, and once when it is over.
+
+    `stuck_ms` counts only time in which the worker could run; 0: the lane turns again. The place is empty for code of
+    no run. `lock_ms` is how long the worker has stood still with the store's write lock.
+    """
+
+    now_ms: int
+    incarnation: str
+    verdict: Verdict
+    stuck_ms: int
+    run_id: str = ""
+    workflow: str = ""
+    step: str = ""
+    op_id: str = ""
+    entries: int = 0
+    thread_id: int = 0  # the kernel's, of the thread that executes it; 0: the lane's
+    lock_ms: int = 0
+
+    @property
+    def gil_held(self) -> bool:
+        """Whether no thread of the worker can speak."""
+        return self.verdict in MUTE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +172,7 @@ Event = (
     | SpawnFailed
     | Said
     | Exited
+    | LaneSeen
     | Weighed
     | StopAsked
     | ReloadAsked

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
-from pyrula_runtime.wire import Report, Role
-from pyrula_supervisor.actions import Incident
+from pyrula_runtime.wire import Judged, Report, Role
+from pyrula_supervisor.actions import BlockOver, Incident
 from pyrula_supervisor.events import Event, Exited, Said
 from pyrula_supervisor.exits import was_asked, words
 from pyrula_supervisor.model import Child, State
@@ -23,6 +24,7 @@ SUPERVISOR = "supervisor"  # its key among the incarnations
 _RATE_MS = 10_000
 
 Place = tuple[Role, int]  # role and slot
+Kind = tuple[str, str]  # of incidents: kind and verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,22 @@ class Noted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Blocks:
+    """Blocks that are over: how many, how long in all, and how many were at most as long as each bound (s)."""
+
+    BOUNDS_S: ClassVar[tuple[float, ...]] = (2.5, 5, 10, 30, 60, 120, 300)
+    count: int = 0
+    total_s: float = 0.0
+    at_most: tuple[int, ...] = (0,) * len(BOUNDS_S)
+
+    def and_one(self, for_s: float) -> Blocks:
+        """These and one more."""
+        counts = zip(self.BOUNDS_S, self.at_most, strict=True)
+        at_most = tuple(count + (for_s <= bound) for bound, count in counts)
+        return Blocks(count=self.count + 1, total_s=self.total_s + for_s, at_most=at_most)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """All of it at one moment."""
 
@@ -52,7 +70,9 @@ class Facts:
     weights: Mapping[str, Weight] = field(default_factory=dict)  # by incarnation, and SUPERVISOR
     rates: Mapping[str, float] = field(default_factory=dict)  # turns per second, by incarnation
     incidents: tuple[Noted, ...] = ()  # oldest first
-    incident_counts: Mapping[str, int] = field(default_factory=dict)  # since the start, by kind
+    incident_counts: Mapping[Kind, int] = field(default_factory=dict)  # since the start
+    charges: Mapping[str, int] = field(default_factory=dict)  # since the start, by cause
+    blocks: Blocks = Blocks()
     turns_of_the_gone: Mapping[Place, int] = field(default_factory=dict)
     clerk_restarts: int = 0
     clerk_last_exit: str = ""
@@ -82,6 +102,11 @@ class _Tally:
         return self.samples[-1][1]
 
 
+def place_of(child: Child) -> Place:
+    """Where a child's work is counted: that of a surge in its slot, which may become its own."""
+    return (Role.worker if child.role is Role.surge else child.role), child.slot
+
+
 class Observations:
     """Collects the facts. Everything here is quick: it is done between two events of the parent."""
 
@@ -90,7 +115,9 @@ class Observations:
         self._scales = Scales()
         self._tallies: dict[str, _Tally] = {}
         self._incidents: deque[Noted] = deque(maxlen=MAX_INCIDENTS)
-        self._counts: Counter[str] = Counter()
+        self._counts: Counter[Kind] = Counter()
+        self._charges: Counter[str] = Counter()
+        self._blocks = Blocks()
         self._gone: Counter[Place] = Counter()
         self._clerk_restarts = 0
         self._clerk_last_exit = ""
@@ -101,8 +128,10 @@ class Observations:
         if child is None:
             return
         if isinstance(event, Said) and isinstance(event.message, Report):
-            tally = self._tallies.setdefault(child.incarnation, _Tally(place=(child.role, child.slot)))
+            tally = self._tallies.setdefault(child.incarnation, _Tally(place=place_of(child)))
             tally.add(event.now_ms, event.message.turns_done)
+        elif isinstance(event, Said) and isinstance(event.message, Judged):
+            self._charges[event.message.cause] += event.message.charged
         elif isinstance(event, Exited):
             self._left(child, event.status)
 
@@ -117,7 +146,11 @@ class Observations:
     def noted(self, incident: Incident, wall_ms: int) -> None:
         """Something happened that is to be remembered."""
         self._incidents.append(Noted(at_ms=wall_ms, incident=incident))
-        self._counts[incident.kind] += 1
+        self._counts[incident.kind, incident.verdict] += 1
+
+    def block_over(self, over: BlockOver) -> None:
+        """A lane that stood still does so no more."""
+        self._blocks = self._blocks.and_one(over.for_ms / 1000)
 
     def weigh(self, children: Iterable[Child], now_ms: int) -> dict[str, int]:
         """Read what the processes take: resident bytes by incarnation, of those that could be read."""
@@ -134,6 +167,8 @@ class Observations:
             rates={name: tally.rate(now_ms) for name, tally in self._tallies.items()},
             incidents=tuple(self._incidents),
             incident_counts=dict(self._counts),
+            charges=dict(self._charges),
+            blocks=self._blocks,
             turns_of_the_gone=dict(self._gone),
             clerk_restarts=self._clerk_restarts,
             clerk_last_exit=self._clerk_last_exit,

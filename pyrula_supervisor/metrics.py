@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
 
-from pyrula_supervisor.facts import Facts
+from pyrula_runtime.core.deaths import Cause
+from pyrula_supervisor.actions import KINDS
+from pyrula_supervisor.facts import Blocks, Facts
 
 KIND = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -31,6 +34,7 @@ class Family:
     kind: str
     meaning: str
     samples: list[tuple[Labels, float]] = field(default_factory=list)
+    parts: list[str] = field(default_factory=list)  # what follows the name, sample by sample; nothing if it is empty
 
     def lines(self) -> Iterator[str]:
         """Its text; a metric without a value says nothing."""
@@ -38,9 +42,9 @@ class Family:
             return
         yield f"# HELP {self.name} {self.meaning}"
         yield f"# TYPE {self.name} {self.kind}"
-        for labels, value in self.samples:
+        for (labels, value), part in zip(self.samples, self.parts or repeat(""), strict=False):
             told = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels)
-            yield f"{self.name}{{{told}}} {value:.12g}" if told else f"{self.name} {value:.12g}"
+            yield f"{self.name}{part}{{{told}}} {value:.12g}" if told else f"{self.name}{part} {value:.12g}"
 
 
 def _escaped(text: str) -> str:
@@ -77,15 +81,38 @@ def _supervisor(document: Mapping[str, Any], facts: Facts) -> Iterator[Family]:
     yield _gauge("supervisor_generation", "Generation of the code that is served.", told["generation"])
     yield _gauge("ready", "1 while /readyz is 200.", not told["unready"])
     yield _gauge("procs", "How many workers are wanted.", told["procs"])
-    kinds = sorted({"block", "death", "start_failed", "quarantine", *facts.incident_counts})
-    samples: list[tuple[Labels, float]] = [((("kind", k),), float(facts.incident_counts.get(k, 0))) for k in kinds]
+    yield from _incidents(facts)
+
+
+def _incidents(facts: Facts) -> Iterator[Family]:
+    counts = dict.fromkeys(((kind, "") for kind in KINDS), 0) | dict(facts.incident_counts)
+    samples: list[tuple[Labels, float]] = [
+        ((("kind", kind), ("verdict", verdict)), float(count)) for (kind, verdict), count in sorted(counts.items())
+    ]
     yield Family("pyrula_incidents_total", "counter", "Blocks, deaths and the like since the start.", samples)
+    causes = [cause for cause in Cause if cause is not Cause.blameless]
+    charges: list[tuple[Labels, float]] = [((("cause", each),), float(facts.charges.get(each, 0))) for each in causes]
+    yield Family("pyrula_charges_total", "counter", "Charges of runs since the start.", charges)
+    yield _blocks(facts.blocks)
+
+
+def _blocks(blocks: Blocks) -> Family:
+    bounds = [*map("{:g}".format, blocks.BOUNDS_S), "+Inf"]
+    counts = zip(bounds, (*blocks.at_most, blocks.count), strict=True)
+    family = Family("pyrula_lane_block_seconds", "histogram", "How long lanes were blocked, of blocks that are over.")
+    family.samples += [((("le", bound),), float(count)) for bound, count in counts]
+    family.parts = ["_bucket"] * len(bounds) + ["_sum", "_count"]
+    family.samples += [((), blocks.total_s), ((), float(blocks.count))]
+    return family
 
 
 def _totals(document: Mapping[str, Any], facts: Facts) -> Iterator[Family]:
     children, store = document["children"], document["store"]
     states = Counter(child["state"] for child in children if child["role"] != "clerk")
     yield _by("children", "Worker processes by state.", "state", ((each, states[each]) for each in CHILD_STATES))
+    roles = Counter(child["role"] for child in children)
+    yield _gauge("surge_children", "Workers that were started beside stuck ones.", roles["surge"])
+    yield _gauge("cells", "Processes that run suspects.", roles["cell"])
     yield _gauge("turns_running", "Turns that run now.", sum(child["turns_running"] for child in children))
     yield _gauge("turns_capacity", "Turns that may run at once.", sum(child["capacity"] for child in children))
     done = sum(child["turns_done"] for child in children) + sum(facts.turns_of_the_gone.values())
@@ -96,12 +123,15 @@ def _totals(document: Mapping[str, Any], facts: Facts) -> Iterator[Family]:
     yield _gauge("store_age_seconds", "How old what is said of the store is.", store["age_s"])
     queue = ((name, value) for name, value in document["queue"].items() if name != "age_s")
     yield _by("queue_runs", "Runs in the store by status.", "status", queue)
+    yield _gauge("suspects", "Runs that wait for a cell.", document["queue"]["suspects"])
+    yield _gauge("quarantined_runs", "Runs in quarantine.", document["queue"]["quarantined"])
 
 
 def _children(document: Mapping[str, Any], facts: Facts) -> Iterator[Family]:
     places: dict[Place, list[Mapping[str, Any]]] = defaultdict(list)
     for child in document["children"]:
-        places[str(child["role"]), child["slot"]].append(child)
+        role = "worker" if child["role"] == "surge" else str(child["role"])
+        places[role, child["slot"]].append(child)
     done = Counter({(str(role), slot): count for (role, slot), count in facts.turns_of_the_gone.items()})
 
     def family(name: str, kind: str, meaning: str, values: Iterable[tuple[Place, float | None]]) -> Family:

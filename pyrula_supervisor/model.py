@@ -5,7 +5,9 @@ All times in it (`*_ms`) are on the supervised clock: the monotonic clock less t
 stopping this clock pushes every deadline out at once, and nothing can be forgotten.
 
 A slot is a place for one worker. Two children may share it for a while, when a new one replaces an old one: then the
-old one is `outdated` and goes on serving until the new one is ready. Clerk and templates have no slot.
+old one is `outdated` and goes on serving until the new one is ready. One whose lane is stuck is outdated, too, but it
+cannot leave before its lane goes round; whoever comes beside it is called a surge until then. Clerk, templates and
+cells have no slot.
 """
 
 from __future__ import annotations
@@ -13,12 +15,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from pyrula_runtime.wire import Blocked, Queue, Report, Role
+from pyrula_runtime.wire import Blocked, Finding, Queue, Report, Role, Stage
+from pyrula_supervisor.events import LaneSeen
+from pyrula_supervisor.ladder import Rung
 from pyrula_supervisor.options import Policy
 from pyrula_supervisor.tables import COMING, LEAVING, SERVING, ChildState, Phase, ReloadPhase
 
 NO_SLOT = -1
 NEVER = 1 << 62  # a time that does not come, in ms
+SLOTTED = frozenset({Role.worker, Role.surge})
+LANED = SLOTTED | {Role.cell}  # those that execute turns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sentence:
+    """A child is to be killed for what its code did: what will be told of it, and when it is too late for a last look.
+
+    `pardonable`: not if its lane goes on before.
+    """
+
+    finding: Finding
+    why: str  # in words that go on from "killed by us because"
+    at_ms: int
+    pardonable: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +63,15 @@ class Child:
     reported_ms: int = NEVER
     blocked: Blocked | None = None
     blocked_ms: int = NEVER
+    announced: bool = False  # whether people were told of this block
+    freed_ms: int = -NEVER  # when its last block was over
+    seen: LaneSeen | None = None  # its lane as seen from outside, while that stands still
+    mute: bool = False  # no thread of it can speak
+    rung: Rung = Rung.ground  # how far its block has led
+    surged: bool = False  # its lane was stuck so long that another was started beside it
+    sentence: Sentence | None = None
     rss_bytes: int = 0
+    limits_ms: Mapping[str, int] = field(default_factory=dict)  # how long code of a workflow may block, where longer
     note: str = ""  # what it said of itself when it became ready
 
     @property
@@ -61,6 +88,16 @@ class Child:
     def leaving(self) -> bool:
         """Whether it is on its way out."""
         return self.state in LEAVING
+
+    @property
+    def works(self) -> bool:
+        """Whether it executes turns, or may."""
+        return self.role in LANED and (self.serving or self.state is ChildState.draining)
+
+    @property
+    def stuck(self) -> bool:
+        """Whether it is of no use as long as its lane stands still."""
+        return self.rung >= Rung.replaced
 
     @property
     def failing(self) -> bool:
@@ -114,6 +151,16 @@ class Burial:
     told_ms: int = NEVER
     looked: bool = False  # the clerk has looked once; a second look follows
     clean: bool = False  # it drained and exited 0, so no claim of its can still be on the wire
+    finding: Finding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What the clerk was told last of a mute worker."""
+
+    stage: Stage
+    keep: str = ""
+    told_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +201,11 @@ class State:
     generations: int = 1  # how many have been begun
     template_pace: Pace = Pace()
     clerk_pace: Pace = Pace()
+    cell_pace: Pace = Pace()
     burials: Mapping[str, Burial] = field(default_factory=dict)  # by incarnation, in order of death
+    stand_ins: Mapping[str, Standing] = field(default_factory=dict)  # by incarnation
+    suspects: int = 0  # that wait for a cell, as far as is known
+    suspects_ms: int = -NEVER  # since when that is known
     ever_ready: bool = False  # a worker has been
     failed_starts: int = 0  # before one was
     reload: Reload | None = None
@@ -188,20 +239,33 @@ class State:
 
     @property
     def workers(self) -> Iterator[Child]:
-        """The worker processes that are not gone."""
-        return (child for child in self.children.values() if child.role is Role.worker)
+        """The worker processes of slots that are not gone, surges among them."""
+        return (child for child in self.children.values() if child.role in SLOTTED)
+
+    @property
+    def cells(self) -> Iterator[Child]:
+        """The cells that are not gone."""
+        return (child for child in self.children.values() if child.role is Role.cell)
 
     @property
     def ready_workers(self) -> int:
-        """How many workers of wanted slots serve."""
-        return len({child.slot for child in self.workers if child.serving and child.slot < self.procs})
+        """How many wanted slots have a worker that serves and is not stuck."""
+        useful = (child for child in self.workers if child.serving and not child.stuck)
+        return len({child.slot for child in useful if child.slot < self.procs})
 
     @property
     def extras(self) -> int:
-        """How many worker processes there are beyond one for each slot that has one; a canary always is."""
-        workers = list(self.workers)
+        """How many worker processes there are beyond one for each slot that has one; a canary always is.
+
+        Those that are or were stuck do not count: nobody waits for their end.
+        """
+        workers = [child for child in self.workers if not child.surged]
         held = {child.slot for child in workers if not child.leaving and child.incarnation != self.canary}
         return len(workers) - sum(1 for slot in held if slot < self.procs)
+
+    def forks_of(self, template: str) -> Iterator[Child]:
+        """The processes that a template was asked for."""
+        return (child for child in self.children.values() if child.by_template == template)
 
     def of_slot(self, number: int) -> Iterator[Child]:
         """The workers that share a slot."""

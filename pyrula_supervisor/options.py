@@ -118,6 +118,20 @@ class Policy:
     max_turns: int = 0
     max_rss_bytes: int = 0
     reload_settle_ms: int = 5_000
+    lock_ttl_ms: int = 30_000
+    block_warn_ms: int = 2_000
+    replace_after_ms: int = 5_000
+    evacuate_after_ms: int = 30_000
+
+    @property
+    def block_limit_ms(self) -> int:
+        """How long code may block that has no longer timeout of its own."""
+        return 3 * self.lock_ttl_ms
+
+    @property
+    def stand_in_ms(self) -> int:
+        """After how long with the GIL held the clerk stands in: long before the worker's locks lapse."""
+        return min(1_000, self.lock_ttl_ms // 4)
 
     @classmethod
     def of(cls, options: SupervisorOptions, worker: WorkerOptions, no_template: str = "") -> Policy:
@@ -132,4 +146,8 @@ class Policy:
             max_turns=options.max_turns_per_child,
             max_rss_bytes=size_of(options.max_rss_per_child) or 0,
             reload_settle_ms=round(options.reload_settle * 1000),
+            lock_ttl_ms=round(worker.lock_ttl * 1000),
+            block_warn_ms=round(worker.block_warn * 1000),
+            replace_after_ms=round(worker.replace_after * 1000),
+            evacuate_after_ms=round(worker.evacuate_after_s * 1000),
         )

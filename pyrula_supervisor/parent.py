@@ -30,13 +30,29 @@ from typing import Any
 from pyrula_runtime import kernel, stacks
 from pyrula_runtime.log_stream import PatientStream
 from pyrula_runtime.wire import Dump, Stack
-from pyrula_supervisor.actions import Action, Answer, Incident, Kill, Log, Notify, Quit, Send, Spawn, Terminate
+from pyrula_supervisor import exits
+from pyrula_supervisor.actions import (
+    Action,
+    Answer,
+    BlockOver,
+    Incident,
+    Kill,
+    Log,
+    Notify,
+    Quit,
+    Send,
+    Spawn,
+    TakeStack,
+    Terminate,
+)
 from pyrula_supervisor.crew import Calling, Crew
 from pyrula_supervisor.deadlines import TICK_MS
 from pyrula_supervisor.events import Event, Exited, ReloadAsked, Said, StopAsked, Tick, Weighed
 from pyrula_supervisor.facts import Facts, Identity, Observations
 from pyrula_supervisor.links import Link
-from pyrula_supervisor.model import NEVER, State
+from pyrula_supervisor.memory import KernelKills
+from pyrula_supervisor.model import LANED, NEVER, State
+from pyrula_supervisor.observing import Observer
 from pyrula_supervisor.options import Policy
 from pyrula_supervisor.reducer import begin, step
 from pyrula_supervisor.stack_asking import StackAsking
@@ -95,6 +111,8 @@ class Parent:
         self._weighed_ms = 0
         self._observations = Observations(setup.identity)
         self._crew = Crew(setup.calling, self)
+        self._observer = Observer(setup.calling.runtime_dir, setup.policy)
+        self._kills = KernelKills()
         self._stacks = StackAsking(setup.calling.runtime_dir, self._crew.pid_of, self.post)
         self._state, self._first = begin(setup.policy, self.last_pass_ms, os.urandom(16))
 
@@ -214,7 +232,9 @@ class Parent:
     def _take_news(self, now_ms: int) -> None:
         """Make events of all that has come: of time first, then of processes, then of signals and commands."""
         if self._tick_ms and now_ms >= self._tick_ms:
-            self._events.append(Tick(now_ms=now_ms, late_ms=now_ms - self._tick_ms))
+            late_ms = now_ms - self._tick_ms
+            self._events.append(Tick(now_ms=now_ms, late_ms=late_ms))
+            self._events.extend(self._observer.look(self._state.children.values(), now_ms, late_ms))
             self._tick_ms = 0
             self._somebody_died = True  # perhaps: a signal says nothing that could not be found without it
             self._weigh(now_ms)
@@ -236,6 +256,8 @@ class Parent:
         if not self._is_to_be_heard(event):
             return
         before = self._state
+        if isinstance(event, Exited) and event.status == exits.KILLED:
+            event = dataclasses.replace(event, by_kernel=self._kills.rose(event.now_ms))
         self._observations.happened(event, before)
         self._state, actions = step(before, event, os.urandom(16))
         for action in actions:
@@ -245,12 +267,16 @@ class Parent:
         """Not so the stack of a process that was made to write it down: what it says itself comes too late."""
         if isinstance(event, Exited):
             self._stacks.forget(event.incarnation)
+            child = self._state.children.get(event.incarnation)
+            if child is not None and child.role not in LANED:
+                self._stacks.clear(event.incarnation)
         if isinstance(event, Said) and isinstance(event.message, Stack):
             return self._stacks.is_answer(event.incarnation, event.message.text)
         return True
 
     def _plan_tick(self, now_ms: int) -> None:
-        planned_ms = now_ms + min(_IDLE_TICK_MS if self._is_quiet() else TICK_MS, self._setup.longest_ms)
+        period_ms = _IDLE_TICK_MS if self._is_quiet() else self._observer.next_ms(TICK_MS)
+        planned_ms = now_ms + min(period_ms, self._setup.longest_ms)
         if self._tick is not None and self._tick_ms <= planned_ms:
             return
         if self._tick is not None:
@@ -262,14 +288,16 @@ class Parent:
         """Whether nothing but the unforeseen can happen in the next second."""
         state = self._state
         busy = state.reload, state.queued_reload, state.restarts, state.dumps, state.burials, self._crew.is_sweeping
-        if state.phase is not Phase.running or any(busy) or state.clerk is None:
+        if state.phase is not Phase.running or any(busy) or state.clerk is None or self._observer.sees_oddities:
             return False
-        well = all(child.deadline_ms == NEVER and child.blocked is None for child in state.children.values())
+        children = state.children.values()
+        well = all(each.deadline_ms == NEVER and not (each.blocked or each.sentence) for each in children)
         return well and state.ready_workers == state.procs
 
     def _weigh(self, now_ms: int) -> None:
         if now_ms - self._weighed_ms >= _WEIGH_EVERY_MS:
             self._weighed_ms = now_ms
+            self._kills.look(now_ms)
             for incarnation, rss_bytes in self._observations.weigh(self._state.children.values(), now_ms).items():
                 self._events.append(Weighed(now_ms=now_ms, incarnation=incarnation, rss_bytes=rss_bytes))
 
@@ -297,6 +325,9 @@ class Parent:
         if isinstance(action.message, Dump):
             self._stacks.ask(action.incarnation)
 
+    def _take_stack(self, action: TakeStack) -> None:
+        self._stacks.take(action.incarnation, action.thread_id)
+
     def _kill(self, action: Kill) -> None:
         self._crew.kill(action.incarnation)
 
@@ -310,10 +341,13 @@ class Parent:
         self.audience.notify(action)
 
     def _log(self, action: Log) -> None:
-        log.log(action.level, "%s", action.text)
+        log.log(action.level, "%s", action.text, extra=dict(action.fields))
 
     def _note(self, action: Incident) -> None:
         self._observations.noted(action, time.time_ns() // 1_000_000)
+
+    def _count_block(self, action: BlockOver) -> None:
+        self._observations.block_over(action)
 
     def _quit(self, action: Quit) -> None:
         if not self._done.done():
@@ -332,17 +366,20 @@ class Parent:
                     await self._death.wait()
         self._loop.remove_signal_handler(signal.SIGCHLD)
         self._crew.close()
+        self._observer.close()
 
 
 _PERFORM: Mapping[type[Any], Callable[[Parent, Any], None]] = {
     Spawn: Parent._spawn,
     Send: Parent._send,
+    TakeStack: Parent._take_stack,
     Kill: Parent._kill,
     Terminate: Parent._terminate,
     Answer: Parent._answer,
     Notify: Parent._notify,
     Log: Parent._log,
     Incident: Parent._note,
+    BlockOver: Parent._count_block,
     Quit: Parent._quit,
 }
 

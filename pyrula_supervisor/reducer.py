@@ -14,13 +14,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyrula_supervisor import (
+    blocks,
     burials,
+    cells,
     commands,
     deadlines,
     endings,
     hearing,
     reloading,
     rolling,
+    sentences,
+    standing,
     starting,
     stopping,
     telling,
@@ -31,6 +35,7 @@ from pyrula_supervisor.events import (
     DumpAsked,
     Event,
     Exited,
+    LaneSeen,
     ReloadAsked,
     RestartAsked,
     Said,
@@ -79,10 +84,12 @@ def _settle(draft: Draft, *, ticked: bool) -> None:
     if ticked:
         deadlines.judge(draft)
     # The dead first: their runs wait.
+    standing.tell(draft)
     burials.tell(draft, again=ticked)
     reloading.progress(draft, ticked=ticked)
     rolling.roll(draft)
     starting.fill(draft)
+    cells.fill(draft)
     telling.tell(draft)
     stopping.progress(draft, ticked=ticked)
 
@@ -98,17 +105,13 @@ def _spawned(draft: Draft, event: Spawned) -> None:
         draft.do(Kill(incarnation=event.incarnation))
 
 
-def _weighed(draft: Draft, event: Weighed) -> None:
-    if child := draft.state.children.get(event.incarnation):
-        draft.change(child, rss_bytes=event.rss_bytes)
-
-
 _RECORD: Mapping[type[Any], Callable[[Draft, Any], None]] = {
     Spawned: _spawned,
     SpawnFailed: endings.spawn_failed,
     Exited: endings.exited,
     Said: hearing.said,
-    Weighed: _weighed,
+    LaneSeen: blocks.seen,
+    Weighed: sentences.weighed,
     StopAsked: stopping.asked,
     ReloadAsked: reloading.asked,
     ScaleAsked: commands.scale_asked,

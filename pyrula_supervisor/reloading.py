@@ -24,7 +24,7 @@ from pyrula_supervisor import rolling, starting
 from pyrula_supervisor.actions import Notify
 from pyrula_supervisor.draft import Draft
 from pyrula_supervisor.events import ReloadAsked
-from pyrula_supervisor.model import Child, Reload
+from pyrula_supervisor.model import SLOTTED, Child, Reload
 from pyrula_supervisor.tables import Phase, ReloadEvent, ReloadPhase, reload_after
 
 # A template has nothing to finish.
@@ -68,7 +68,7 @@ def progress(draft: Draft, *, ticked: bool) -> None:
 def failed_start(draft: Draft, child: Child, text: str) -> bool:
     """A process could not start: whether that ends a reload."""
     reload = draft.state.reload
-    if reload is None or child.generation != reload.new.number or child.role is Role.clerk:
+    if reload is None or child.generation != reload.new.number or child.role in (Role.clerk, Role.cell):
         return False
     _fail(draft, reload, text)
     return True
@@ -77,11 +77,11 @@ def failed_start(draft: Draft, child: Child, text: str) -> bool:
 def died(draft: Draft, child: Child, text: str) -> None:
     """A process died that had been ready."""
     reload = draft.state.reload
-    if reload is None or child.generation != reload.new.number or child.role is Role.clerk:
+    if reload is None or child.generation != reload.new.number or child.role in (Role.clerk, Role.cell):
         return
     lived_ms = draft.now_ms - child.ready_ms
     proved = reload.phase is ReloadPhase.rolling
-    if not proved or (child.role is Role.worker and lived_ms < draft.state.policy.reload_settle_ms):
+    if not proved or (child.role in SLOTTED and lived_ms < draft.state.policy.reload_settle_ms):
         _fail(draft, reload, text)
 
 
@@ -132,7 +132,7 @@ def _prove(draft: Draft, reload: Reload) -> Reload:
         return _move(draft, reload, ReloadEvent.proved, settled_ms=settled_ms)
     # The canary is an extra process: only one of them at a time.
     if canary is None and draft.state.extras == 0:
-        born = starting.start_worker(draft, CANARY_SLOT, reload.new)
+        born = starting.start_worker(draft, Role.worker, CANARY_SLOT, reload.new)
         if born:
             draft.set(reload=dataclasses.replace(reload, canary=born.incarnation))
     return reload
@@ -149,7 +149,9 @@ def _commit(draft: Draft, reload: Reload) -> Reload:
 
 def _finish(draft: Draft, reload: Reload) -> None:
     number = reload.new.number
-    left = [child for child in draft.state.workers if child.outdated or child.generation != number]
+    # One that was stuck leaves when it can; nobody is to wait for that.
+    workers = [child for child in draft.state.workers if not child.surged]
+    left = [child for child in workers if child.outdated or child.generation != number]
     if left:
         return
     _move(draft, reload, ReloadEvent.replaced)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 
-from pyrula_supervisor import exits, pace
+from pyrula_supervisor import exits, findings, pace, surging
 from pyrula_supervisor.draft import Draft
 from pyrula_supervisor.events import RestartAsked
 from pyrula_supervisor.model import Child, Pace, Question, Slot
@@ -28,7 +28,8 @@ def roll(draft: Draft) -> None:
     for sharing in shared.values():
         _let_go(draft, sharing)
     _answer_restarts(draft)
-    if draft.state.extras or any(child.outdated for child in draft.state.workers):
+    surging.settle(draft)
+    if draft.state.extras or any(child.outdated and not child.surged for child in draft.state.workers):
         return
     if not _restart_asked(draft):
         _replace_first(draft)
@@ -48,8 +49,8 @@ def restart_asked(draft: Draft, event: RestartAsked) -> None:
 def failed_start(draft: Draft, text: str, slot: int | None = None) -> None:
     """The successor in a slot could not start, or its template (then none can): the old ones stay."""
     for child in list(draft.state.workers):
-        if child.outdated and not child.leaving and slot in (None, child.slot):
-            draft.change(child, outdated="")
+        if child.outdated and not (child.leaving or child.stuck) and slot in (None, child.slot):
+            draft.change(child, outdated="", surged=False)
     for question in draft.state.restarts:
         if question.incarnation and slot in (None, question.slot):
             _settle(draft, question, f"slot {question.slot} keeps its worker: {text}", ok=False)
@@ -63,11 +64,13 @@ def cancel(draft: Draft, why: str, first_slot: int = 0) -> None:
 
 
 def _let_go(draft: Draft, sharing: list[Child]) -> None:
-    """Of several that serve in one slot the latest of the current generation stays."""
+    """Of several that serve in one slot the latest of the current generation stays, and whoever cannot leave."""
     serving = [child for child in sharing if child.serving and child.incarnation != draft.state.canary]
     current = draft.state.generation.number
     serving.sort(key=lambda child: (child.generation == current, not child.outdated, child.ready_ms))
     for child in serving[:-1]:
+        if child.stuck:
+            continue  # until its lane goes round it could not read what it is told, nor finish anything
         draft.drain(child, child.outdated or "another serves in its place", draft.state.policy.drain_ms)
 
 
@@ -101,7 +104,8 @@ def _restart_asked(draft: Draft) -> bool:
 def _replace_first(draft: Draft) -> None:
     for child in draft.state.workers:
         slot = draft.slot(child.slot)
-        if slot and child.serving and child.incarnation != draft.state.canary and pace.is_due(slot.pace, draft.now_ms):
+        is_free = child.serving and not child.surged and child.sentence is None
+        if slot and is_free and child.incarnation != draft.state.canary and pace.is_due(slot.pace, draft.now_ms):
             why = _stale(draft, child) or _worn(draft, child)
             if why or (why := _grown(draft, child, slot)):
                 _outdate(draft, child, why)
@@ -126,7 +130,9 @@ def _worn(draft: Draft, child: Child) -> str:
 
 def _grown(draft: Draft, child: Child, slot: Slot) -> str:
     limit_bytes = draft.state.policy.max_rss_bytes
-    if draft.state.reload or child.state is not ChildState.ready or not 0 < limit_bytes < child.rss_bytes:
+    # beyond that it is killed as soon as it is weighed again
+    is_past = 0 < limit_bytes < child.rss_bytes < findings.RSS_FACTOR * limit_bytes
+    if draft.state.reload or child.state is not ChildState.ready or not is_past:
         return ""
     if not pace.is_due(slot.growth, draft.now_ms):
         return ""

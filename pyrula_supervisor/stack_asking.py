@@ -39,6 +39,12 @@ class StackAsking:
         if incarnation not in self._timers:
             self._later(_PATIENCE_S, incarnation, self._use_signal)
 
+    def take(self, incarnation: str, thread_id: int) -> None:
+        """It cannot be asked: look at once, at this thread (0: its lane's)."""
+        if incarnation not in self._late:
+            self._drop_timer(incarnation)
+            self._use_signal(incarnation, thread_id)
+
     def is_answer(self, incarnation: str, text: str) -> bool:
         """It says its stack: whether that is the answer. If not, another one follows."""
         if incarnation in self._late:
@@ -51,6 +57,9 @@ class StackAsking:
         """It is dead."""
         self._drop_timer(incarnation)
         self._late.pop(incarnation, None)
+
+    def clear(self, incarnation: str) -> None:
+        """It is dead, and nobody will read what it wrote at its end. That of a worker is evidence, for the clerk."""
         stacks.forget(stacks.stack_path(self._directory, incarnation))
 
     def _later(self, after_s: float, incarnation: str, act: Callable[[str], None]) -> None:
@@ -60,13 +69,14 @@ class StackAsking:
         if (timer := self._timers.pop(incarnation, None)) is not None:
             timer.cancel()
 
-    def _use_signal(self, incarnation: str) -> None:
-        del self._timers[incarnation]
+    def _use_signal(self, incarnation: str, thread_id: int = 0) -> None:
+        self._timers.pop(incarnation, None)
         pid = self._pid_of(incarnation)
         if not pid:
             return
-        box = read_box(box_path(self._directory, incarnation))
-        thread_id = pid if box is None else box.lane_thread or pid
+        if not thread_id:
+            box = read_box(box_path(self._directory, incarnation))
+            thread_id = pid if box is None else box.lane_thread or pid
         path = stacks.stack_path(self._directory, incarnation)
         begin = stacks.ask(path, pid, thread_id)
         if begin is not None:

@@ -1,4 +1,4 @@
-"""What has to be started: the clerk, a worker for every slot that has none, and before it a template that forks it.
+"""What has to be started: the clerk, a worker for every slot that has none or a stuck one, and before it a template.
 
 Nothing here remembers what was begun: each step looks at what there is and starts what is missing, unless its pace
 forbids it yet. So a slot cannot be lost, whatever order its news come in.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pyrula_runtime.wire import Role
-from pyrula_supervisor import pace
+from pyrula_supervisor import pace, surging
 from pyrula_supervisor.draft import Draft
 from pyrula_supervisor.model import Child, Generation, Slot
 from pyrula_supervisor.options import Policy
@@ -42,31 +42,33 @@ def fill(draft: Draft) -> None:
     shared = draft.state.by_slot()
     for slot in draft.state.slots:
         if _is_due(draft, slot, shared[slot.number]):
-            start_worker(draft, slot.number, draft.state.generation)
+            role = surging.role_in(shared[slot.number])
+            born = start_worker(draft, role, slot.number, draft.state.generation)
+            if born and role is Role.surge:
+                surging.announce(draft, born)
 
 
-def start_worker(draft: Draft, slot: int, generation: Generation) -> Child | None:
+def start_worker(draft: Draft, role: Role, slot: int, generation: Generation) -> Child | None:
     """Start a worker, or the template that it needs first; nothing is returned if it has to wait."""
     if not generation.forks:
-        return draft.spawn(Role.worker, generation.number, slot)
+        return draft.spawn(role, generation.number, slot)
     templates = list(draft.state.templates(generation.number))
     if template := next((each for each in templates if each.serving), None):
         if _orders(draft, template) >= FORKS_AT_ONCE:
             return None
-        return draft.spawn(Role.worker, generation.number, slot, template.incarnation)
+        return draft.spawn(role, generation.number, slot, template.incarnation)
     if not templates and pace.is_due(draft.state.template_pace, draft.now_ms):
         draft.spawn(Role.template, generation.number)
     return None
 
 
 def _orders(draft: Draft, template: Child) -> int:
-    forks = (child for child in draft.state.workers if child.by_template == template.incarnation)
-    return sum(child.state is ChildState.asked for child in forks)
+    return sum(child.state is ChildState.asked for child in draft.state.forks_of(template.incarnation))
 
 
 def _is_due(draft: Draft, slot: Slot, sharing: Iterable[Child]) -> bool:
     others = [child for child in sharing if child.incarnation != draft.state.canary]
-    staying = [child for child in others if not child.leaving]
+    staying = [child for child in others if not child.leaving and not child.surged]
     held = any(not child.outdated for child in staying) or any(child.failing for child in others)
     if held or not pace.is_due(slot.pace, draft.now_ms):
         return False

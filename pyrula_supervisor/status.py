@@ -13,9 +13,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from pyrula_runtime.core.spans import spoken
+from pyrula_runtime.core.standstill import MOVING, Verdict
 from pyrula_runtime.wire import Role
+from pyrula_supervisor import blocks
 from pyrula_supervisor.facts import SUPERVISOR, Facts, Noted
-from pyrula_supervisor.model import NEVER, NO_SLOT, Child, Slot, State
+from pyrula_supervisor.model import NEVER, NO_SLOT, SLOTTED, Child, Slot, State
 from pyrula_supervisor.pace import is_due
 from pyrula_supervisor.tables import ChildState, Phase
 from pyrula_supervisor.weights import Weight
@@ -34,6 +36,7 @@ _CHILD_STATES = {
     ChildState.killed: "stopped",
     ChildState.gone: "stopped",
 }
+_STANDING = {Verdict.stopped: "is stopped, by a signal or a debugger", Verdict.frozen: "is frozen, by its cgroup"}
 _ORDER = (Role.worker, Role.surge, Role.cell, Role.clerk, Role.template)
 
 
@@ -86,7 +89,7 @@ def supervisor_state(state: State) -> str:
 
 def _child(child: Child, state: State, facts: Facts, now_ms: int) -> dict[str, Any]:
     at_ms, report = state.at(now_ms), child.report
-    slot = state.slots[child.slot] if child.role is Role.worker and 0 <= child.slot < len(state.slots) else None
+    slot = state.slots[child.slot] if child.role in SLOTTED and 0 <= child.slot < len(state.slots) else None
     is_clerk = child.role is Role.clerk
     return {
         "slot": child.slot,
@@ -101,8 +104,9 @@ def _child(child: Child, state: State, facts: Facts, now_ms: int) -> dict[str, A
         "turns_done": report.turns_done if report else 0,
         "turns_per_s": facts.rates.get(child.incarnation, 0.0),
         "capacity": report.capacity if report else 0,
-        "lane_lag_ms": max(report.lane_lag_ms if report else 0.0, _blocked_ms(child, at_ms)),
+        "lane_lag_ms": max(report.lane_lag_ms if report else 0.0, blocks.lasted_ms(child, at_ms)),
         "blocked": _blocked(child, at_ms),
+        "stands": _stands(child),
         **_weight(facts.weights.get(child.incarnation), now_ms),
         "last_exit": facts.clerk_last_exit if is_clerk else slot.last_exit if slot else "",
         "cause": child.cause or child.outdated,
@@ -145,18 +149,17 @@ def _weight(weight: Weight | None, now_ms: int) -> dict[str, Any]:
     }
 
 
-def _blocked_ms(child: Child, at_ms: int) -> float:
-    if child.blocked is None:
-        return 0.0
-    return child.blocked.for_s * 1000 + at_ms - child.blocked_ms
-
-
 def _blocked(child: Child, at_ms: int) -> dict[str, Any] | None:
     if child.blocked is None:
         return None
     told = dataclasses.asdict(child.blocked)
     del told["incarnation"]
-    return told | {"for_s": _seconds(_blocked_ms(child, at_ms))}
+    return told | {"for_s": _seconds(blocks.lasted_ms(child, at_ms))}
+
+
+def _stands(child: Child) -> str:
+    """Why its lane stands still, as seen from outside; empty: it does not, or nobody has seen it."""
+    return str(child.seen.verdict) if child.seen and child.seen.verdict not in MOVING else ""
 
 
 def is_stale(child: Child, at_ms: int) -> bool:
@@ -230,7 +233,7 @@ def degraded(state: State, now_ms: int) -> list[str]:
 
 def _slot_faults(state: State, at_ms: int) -> Iterator[str]:
     for slot in state.slots:
-        if any(child.serving for child in state.of_slot(slot.number)):
+        if any(child.serving and not child.stuck for child in state.of_slot(slot.number)):
             continue
         last = f": {slot.last_exit}" if slot.last_exit else ""
         if any(child.coming for child in state.of_slot(slot.number)):
@@ -239,6 +242,9 @@ def _slot_faults(state: State, at_ms: int) -> Iterator[str]:
             yield f"worker {slot.number} is not there{last}"
         else:
             yield f"worker {slot.number} is started again in {spoken(slot.pace.retry_ms - at_ms)}{last}"
+    if state.suspects and not any(state.cells):
+        waits = "1 suspect waits" if state.suspects == 1 else f"{state.suspects} suspects wait"
+        yield f"{waits} for a cell"
     if state.clerk is None:
         yield "there is no clerk: the dead are not buried and the store is not watched"
 
@@ -247,9 +253,17 @@ def _child_faults(state: State, at_ms: int) -> Iterator[str]:
     for child in state.children.values():
         place = child.title if child.slot == NO_SLOT else f"{child.role} {child.slot}"
         if child.blocked is not None:
-            yield f"{place} has been blocked for {spoken(round(_blocked_ms(child, at_ms)))}"
+            yield _blocked_fault(place, child, at_ms)
+        elif child.seen is not None and child.seen.verdict in _STANDING:
+            yield f"{place} {_STANDING[child.seen.verdict]}"
         elif is_stale(child, at_ms):
             last_ms = child.ready_ms if child.report is None else child.reported_ms
             yield f"{place} has not been heard of for {spoken(at_ms - last_ms)}"
         if child.report is not None and child.report.loop_failed:
             yield f"{place} has lost its {child.report.loop_failed} loop"
+
+
+def _blocked_fault(place: str, child: Child, at_ms: int) -> str:
+    by = child.blocked
+    whose = f" by run {by.run_id}" if by and by.run_id else ""
+    return f"{place} has been blocked for {spoken(blocks.lasted_ms(child, at_ms))}{whose}"

@@ -135,8 +135,11 @@ def _blocked(children: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
             f"run {by['run_id']} ({by['workflow']}), step {by['step'] or 'none'}" if by["run_id"] else "code of no run"
         )
         held = ", with the GIL held" if by["gil_held"] else ""
-        text = f"{child['role']} {child['slot']} for {_span(by['for_s'])}{held}: {whose}, at {by['line']}"
-        yield Text(harmless(text), style="red")
+        place = child["role"] if child["slot"] < 0 else f"{child['role']} {child['slot']}"
+        at = f", at {by['line']}" if by["line"] else ""
+        yield Text(harmless(f"{place} for {_span(by['for_s'])}{held}: {whose}{at}"), style="red")
+        if by["hint"]:
+            yield Text(f"    {harmless(by['hint'])}", style="yellow")
         for line in _innermost(by["stack"]):
             yield Text(f"    {harmless(line)}", style="bright_black")
 

@@ -34,7 +34,7 @@ def test_metrics_of_children_and_totals() -> None:
         identity=IDENTITY,
         weights={"w0": Weight(rss_bytes=30_000_000, cpu_percent=50.0), SUPERVISOR: Weight(rss_bytes=20_000_000)},
         turns_of_the_gone={(Role.worker, 0): 10, (Role.worker, 9): 5},
-        incident_counts={"death": 2},
+        incident_counts={("death", "killed"): 2},
     )
     by = Blocked(incarnation="w1", run_id="", workflow="", step="", for_s=2.0, line="", stack="")
     blocked = worker(1, state=ChildState.blocked, blocked=by, blocked_ms=NOW_MS)
@@ -58,8 +58,8 @@ def test_metrics_of_children_and_totals() -> None:
         ("pyrula_supervisor_state", (("state", "running"),)): 1,
         ("pyrula_supervisor_state", (("state", "draining"),)): 0,
         ("pyrula_supervisor_rss_bytes", ()): 20_000_000,
-        ("pyrula_incidents_total", (("kind", "death"),)): 2,
-        ("pyrula_incidents_total", (("kind", "block"),)): 0,
+        ("pyrula_incidents_total", (("kind", "death"), ("verdict", "killed"))): 2,
+        ("pyrula_incidents_total", (("kind", "block"), ("verdict", ""))): 0,
         ("pyrula_ready", ()): 1,
     }
     assert {key: found.get(key) for key in expected} == pytest.approx(expected)
@@ -115,7 +115,11 @@ def test_incidents_are_kept_newest_first_and_counted_for_ever() -> None:
         "text": "the 59th",
         "slot": 1,
         "run_id": "",
+        "workflow": "",
+        "step": "",
+        "line": "",
+        "verdict": "",
         "at_ms": WALL_MS - 1_000,
         "age_s": 1.0,
     }
-    assert facts.incident_counts == {"death": MAX_INCIDENTS + 10}
+    assert facts.incident_counts == {("death", ""): MAX_INCIDENTS + 10}

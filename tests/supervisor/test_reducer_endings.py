@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyrula_runtime.wire import Blocked, Bury
+from pyrula_runtime.wire import Blocked, Bury, Finding
 from pyrula_supervisor import exits, pace
 from pyrula_supervisor.actions import Action, Send, Spawn
 from pyrula_supervisor.model import Pace
@@ -41,7 +41,9 @@ def test_a_death_after_a_healthy_life_is_repaired_at_once() -> None:
     on.forget()
     on.die(worker, SIGKILL)
     order: list[Action] = [action for action in on.actions if isinstance(action, Send | Spawn)]
-    assert order[0] == Send(incarnation=on.state.clerk.incarnation, message=Bury(incarnation=worker.name))  # type: ignore[union-attr]
+    finding = Finding(cause="killed", worker="worker 1", pid=102, exit="was killed by SIGKILL")
+    bury = Bury(incarnation=worker.name, finding=finding)
+    assert order[0] == Send(incarnation=on.state.clerk.incarnation, message=bury)  # type: ignore[union-attr]
     assert isinstance(order[1], Spawn)
     assert order[1].slot == 1
     assert on.incidents == [("death", 1)]
@@ -152,6 +154,7 @@ def test_blocked_is_shown_once_and_changes_nothing_else() -> None:
     on.unblock(worker)
     assert on.child(worker).state is ChildState.ready
     assert on.child(worker).blocked is None
+    on.wait(2_250)
     on.say(worker, Blocked(incarnation=worker.name, run_id="", **facts))  # type: ignore[arg-type]
     assert "by code of no run at app.py:7" in on.logged
     assert on.incidents == [("block", 0)] * 2

@@ -166,17 +166,19 @@ def test_a_worker_that_has_grown_is_replaced() -> None:
     on.feed(Weighed(now_ms=on.now_ms, incarnation="gone", rss_bytes=1))
 
 
-def test_a_limit_of_memory_that_nobody_can_keep_starts_no_processes_without_end() -> None:
-    on = running(procs=1, max_rss_bytes=1)
+@pytest.mark.parametrize("rss_mb", [30, 50])
+def test_a_limit_of_memory_that_nobody_can_keep_starts_no_processes_without_end(rss_mb: int) -> None:
+    on = running(procs=1, max_rss_bytes=20 << 20)
     for _ in range(240):
         for process in on.of():
-            on.feed(Weighed(now_ms=on.now_ms, incarnation=process.name, rss_bytes=30 << 20))
+            on.feed(Weighed(now_ms=on.now_ms, incarnation=process.name, rss_bytes=rss_mb << 20))
         on.settle()
         on.wait(250)
     assert 6 <= len(on.done(Spawn)) <= 8
-    assert "raise the limit" in on.logged
-    on.die(on.of()[0])  # it has no part in that
-    assert len(on.of()) == 1
+    assert ("raise the limit" if rss_mb == 30 else "far more than 20 MiB") in on.logged
+    if rss_mb == 30:
+        on.die(on.of()[0])  # it has no part in that
+        assert len(on.of()) == 1
 
 
 def test_workers_that_grow_slowly_are_all_replaced_as_soon_as_they_have() -> None:

@@ -123,6 +123,8 @@ def test_a_blocked_child_says_by_what_and_gets_older() -> None:
         "line": "app.py:7",
         "stack": "File ...",
         "gil_held": True,
+        "op_id": "",
+        "hint": "",
     }
 
 

@@ -1,0 +1,54 @@
+"""Cells: fresh workers that run one suspect each, alone, while suspects wait.
+
+The store's count of suspects that wait comes with the clerk's `Queue`, and what a burial has just found with `Judged`.
+Both are out of date as soon as a cell takes one, so every cell that came after the count was taken is taken off it. A
+cell that leaves without having run anything, or that never starts, slows the next one down: perhaps what waits is
+served by nobody here.
+"""
+
+from __future__ import annotations
+
+from pyrula_runtime.wire import Judged, Queue, Role
+from pyrula_supervisor import pace, starting
+from pyrula_supervisor.draft import Draft
+from pyrula_supervisor.model import NO_SLOT, Child, Pace
+
+
+def counted(draft: Draft, message: Queue) -> None:
+    """The clerk has counted."""
+    draft.set(suspects=message.counts.get("suspects", 0), suspects_ms=draft.now_ms)
+
+
+def judged(draft: Draft, message: Judged) -> None:
+    """A burial has made a suspect, or sent one back."""
+    if message.suspect and not message.quarantined:
+        draft.set(suspects=draft.state.suspects + 1)
+
+
+def fill(draft: Draft) -> None:
+    """Start the cells that are missing; `procs` of them at most, stuck ones apart."""
+    state = draft.state
+    if state.stopping or not state.suspects or not pace.is_due(state.cell_pace, draft.now_ms):
+        return
+    cells = [child for child in state.cells if not child.leaving]
+    taking = sum(_takes_one(draft, child) for child in cells)
+    room = min(state.procs - sum(not child.stuck for child in cells), 2 * state.procs - len(list(state.cells)))
+    for _ in range(min(state.suspects - taking, room)):
+        starting.start_worker(draft, Role.cell, NO_SLOT, state.generation)
+
+
+def gone(draft: Draft, child: Child) -> None:
+    """A cell is gone, and what it took with it, if that was among the counted."""
+    if child.was_ready and child.ready_ms >= draft.state.suspects_ms:
+        draft.set(suspects=max(0, draft.state.suspects - 1))
+    if child.was_ready and child.report and child.report.turns_done + child.report.turns_running > 0:
+        draft.set(cell_pace=Pace())
+    elif not child.planned:
+        draft.set(cell_pace=pace.failed(draft.state.cell_pace, draft.now_ms, draft.chance()))
+
+
+def _takes_one(draft: Draft, child: Child) -> bool:
+    """Whether a cell takes one of the suspects that were counted."""
+    if child.coming or child.ready_ms >= draft.state.suspects_ms or child.report is None:
+        return True
+    return child.report.turns_running == 0

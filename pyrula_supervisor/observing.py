@@ -1,0 +1,227 @@
+"""The parent's eye on the lanes of its workers: it samples, core.standstill judges, the reducer hears what is worth it.
+
+A look reads a few records of a worker's black box and what the kernel says of two of its threads; the worker has no
+part in that and cannot hinder it. While nothing is stuck nothing is told, and looks are as rare as ticks of a quiet
+supervisor. Two things make up for that:
+
+* Code that has kept the lane since before this look, though it was not there at the last one, is taken to have kept it
+  from its own beginning on, which the box says.
+* A watchdog that has been silent for a while is not judged before it has been silent for long, and then by the whole
+  time since it was last seen well: so the look before the silence is kept to compare with.
+
+Which thread keeps the GIL, if it is not the lane's, is asked of the kernel only when somebody does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pyrula_runtime.blackbox import Executing, Nobody
+from pyrula_runtime.blackbox.layout import box_path
+from pyrula_runtime.blackbox.peephole import Glance, Peephole
+from pyrula_runtime.core.standstill import (
+    MOVING,
+    NOT_STUCK,
+    Sample,
+    Stuck,
+    ThreadSample,
+    Verdict,
+    classify,
+    gil_holder,
+)
+from pyrula_runtime.looking import Onlooker
+from pyrula_supervisor import ladder
+from pyrula_supervisor.events import LaneSeen
+from pyrula_supervisor.model import Child
+from pyrula_supervisor.options import Policy
+
+# code that has the lane, or the store's lock, or a silence of the watchdog, of this length is looked at closely (ms)
+_ODD_MS = 250
+_SILENT_MS = 500
+# from how long on a standstill, or a lock kept in one, is told to the reducer (ms)
+_TOLD_MS = 500
+# a look that was planned for a rung comes this much later, so that it is reached (ms)
+_MARGIN_MS = 5
+# told whenever it begins, though nothing follows from it
+_SHOWN = frozenset({Verdict.stopped, Verdict.frozen})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Threads:
+    """All threads of a worker at one moment."""
+
+    at_ms: int
+    samples: Mapping[int, ThreadSample]
+
+
+class Observer:
+    """Looks at all workers, whenever it is told to."""
+
+    def __init__(self, directory: Path, policy: Policy) -> None:
+        self._directory = directory
+        self._policy = policy
+        self._watched: dict[str, _Watched] = {}
+
+    def look(self, children: Iterable[Child], now_ms: int, late_ms: int) -> Iterator[LaneSeen]:
+        """Look at those of these that work; `late_ms` is how much later than planned."""
+        before, self._watched = self._watched, {}
+        for child in children:
+            if child.works and child.pid:
+                known = before.pop(child.incarnation, None)
+                watched = known or _Watched(child.incarnation, child.pid, self._directory)
+                self._watched[child.incarnation] = watched
+                if event := watched.look(now_ms, late_ms):
+                    yield event
+        for gone in before.values():
+            gone.close()
+
+    @property
+    def sees_oddities(self) -> bool:
+        """Whether something may be stuck, so that looks have to be frequent."""
+        return any(each.is_odd for each in self._watched.values())
+
+    def next_ms(self, most_ms: int) -> int:
+        """In how long the next look is due, `most_ms` at most."""
+        stuck = (each.stuck for each in self._watched.values() if each.stuck.for_ms)
+        ahead = (ladder.next_ms(int(each.for_ms), self._policy) for each in stuck)
+        return min(most_ms, *(ms + _MARGIN_MS for ms in ahead if ms is not None), most_ms)
+
+    def close(self) -> None:
+        """Look no more."""
+        for each in self._watched.values():
+            each.close()
+        self._watched = {}
+
+
+class _Watched:
+    """One worker under observation."""
+
+    def __init__(self, incarnation: str, pid: int, directory: Path) -> None:
+        self.stuck: Stuck = NOT_STUCK
+        self.is_odd = False
+        self._incarnation = incarnation
+        self._path = box_path(directory, incarnation)
+        self._peephole: Peephole | None = None
+        self._onlooker = Onlooker(pid)
+        self._before: Sample | None = None
+        self._threads: _Threads | None = None
+        self._lock_ms = 0
+        self._lock_since_ms = 0
+        self._told: LaneSeen | None = None
+
+    def close(self) -> None:
+        if self._peephole is not None:
+            self._peephole.close()
+
+    def look(self, now_ms: int, late_ms: int) -> LaneSeen | None:
+        """What there is to tell, if anything."""
+        self._peephole = self._peephole or Peephole.open(self._path)
+        if self._peephole is None:
+            return None  # not there yet
+        glance = self._peephole.look()
+        if glance.lane is None or glance.watch_beat_ms is None:
+            return None  # it was being written just now
+        sample = self._sample(glance, now_ms, late_ms)
+        before = self._before or sample
+        if not self._is_undecided(sample):
+            self._before = sample
+        before = _from_beginning(before, sample)
+        holder = self._holder(before, sample)
+        self.stuck = self.stuck.then(before, sample, (holder.run_id, holder.entries) if holder else None)
+        self._keep_lock(glance.store_lock_since_ms or 0, before, sample)
+        whose = holder if self.stuck.verdict is Verdict.held_elsewhere else glance.lane
+        return self._tell(whose, now_ms)
+
+    def _sample(self, glance: Glance, now_ms: int, late_ms: int) -> Sample:
+        lane = glance.lane if isinstance(glance.lane, Executing) else None
+        beat_ms, lock_ms = glance.watch_beat_ms or 0, glance.store_lock_since_ms or 0
+        silent = bool(beat_ms) and now_ms - beat_ms >= _SILENT_MS
+        long = bool(lane) and now_ms - (lane.since_ms if lane else 0) >= _ODD_MS
+        self.is_odd = silent or long or bool(self._told) or (bool(lock_ms) and now_ms - lock_ms >= _ODD_MS)
+        lane_thread, watch_thread = glance.lane_thread or 0, glance.watch_thread or 0
+        return Sample(
+            at_ms=now_ms,
+            late_ms=late_ms,
+            watch_beat_ms=glance.watch_beat_ms,
+            run_id=lane.run_id if lane else "",
+            entries=lane.entries if lane else 0,
+            since_ms=lane.since_ms if lane else 0,
+            gc_since_ms=glance.gc_since_ms or 0,
+            gc_total_ms=glance.gc_total_ms or 0,
+            lane=self._onlooker.thread(lane_thread),
+            watch=self._onlooker.thread(watch_thread),
+            frozen=self.is_odd and self._onlooker.is_frozen(lane_thread),
+        )
+
+    def _is_undecided(self, sample: Sample) -> bool:
+        """Whether its watchdog is silent, but not for so long that it means something."""
+        silent_ms = sample.at_ms - (sample.watch_beat_ms or sample.at_ms)
+        is_well = self._before is not None and self.stuck.verdict in MOVING
+        return is_well and silent_ms >= _SILENT_MS and not sample.entries and sample.late_ms == 0 and silent_ms < 2_000
+
+    def _holder(self, before: Sample, sample: Sample) -> Executing | None:
+        """Whose thread keeps the GIL that the lane does not have; None: it cannot be told."""
+        former = self._threads
+        beat_ms = sample.watch_beat_ms or 0
+        is_silent = bool(beat_ms) and sample.at_ms - beat_ms >= _SILENT_MS
+        self._threads = _Threads(at_ms=sample.at_ms, samples=self._onlooker.threads()) if is_silent else None
+        if former is None or self._threads is None or classify(before, sample) is not Verdict.held_elsewhere:
+            return None
+        now = self._threads.samples
+        both = {each: (former.samples[each], now[each]) for each in now.keys() & former.samples.keys()}
+        thread_id = gil_holder(sample.at_ms - former.at_ms, both)
+        spans = self._peephole.threads() if self._peephole else None
+        return next((span for span in spans or () if span.thread == thread_id), None)
+
+    def _keep_lock(self, since_ms: int, before: Sample, sample: Sample) -> None:
+        """Count how long it has kept this lock of the store while nobody could make it let go."""
+        if since_ms != self._lock_since_ms or not since_ms:
+            self._lock_ms, self._lock_since_ms = 0, since_ms
+        if self.stuck.verdict in MOVING or self.stuck.verdict is Verdict.blocked:
+            self._lock_ms = 0
+        elif since_ms and ladder.keeps_lock(self.stuck.verdict):
+            self._lock_ms += max(0, sample.at_ms - max(before.at_ms, since_ms) - sample.late_ms)
+
+    def _tell(self, whose: Executing | Nobody | None, now_ms: int) -> LaneSeen | None:
+        stuck_ms = int(self.stuck.for_ms)
+        is_stuck, verdict = stuck_ms >= _TOLD_MS, self.stuck.verdict
+        told, self._told = self._told, None
+        if not (is_stuck or self._lock_ms >= _TOLD_MS or verdict in _SHOWN):
+            over = LaneSeen(now_ms=now_ms, incarnation=self._incarnation, verdict=verdict, stuck_ms=0)
+            return over if told else None
+        event = LaneSeen(
+            now_ms=now_ms,
+            incarnation=self._incarnation,
+            verdict=verdict,
+            stuck_ms=stuck_ms if is_stuck else 0,
+            lock_ms=self._lock_ms,
+        )
+        if is_stuck and isinstance(whose, Executing) and self.stuck.entries == whose.entries:
+            event = replace(
+                event,
+                run_id=whose.run_id,
+                workflow=whose.workflow,
+                step=whose.step,
+                op_id=whose.op_id,
+                entries=whose.entries,
+                thread_id=whose.thread,
+            )
+        self._told = event
+        return None if told and _same(told, event) else event
+
+
+def _from_beginning(before: Sample, after: Sample) -> Sample:
+    """The look before, as if it had been when the code began that has the lane now, if that was after it."""
+    began_ms = after.since_ms
+    if after.entries and after.entries != before.entries and before.at_ms < began_ms < after.at_ms:
+        return replace(before, at_ms=began_ms, run_id=after.run_id, entries=after.entries)
+    if not after.entries and after.watch_beat_ms:  # a silence has begun with the last beat
+        return replace(before, at_ms=min(max(before.at_ms, after.watch_beat_ms), after.at_ms))
+    return before
+
+
+def _same(one: LaneSeen, other: LaneSeen) -> bool:
+    """Whether nothing is new but the time of the look."""
+    return replace(one, now_ms=other.now_ms) == other
