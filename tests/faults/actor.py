@@ -149,4 +149,12 @@ def _hold(order: Order, tell: Tell) -> int:
     return 0
 
 
-_ROLES = {"hold": _hold, "worker": _serve, "submit": _submit, "cancel": _cancel}
+def _hog(order: Order, tell: Tell) -> int:
+    """Want a processor for ever, as nicely as the order says."""
+    os.nice(order.get("niceness", 0))
+    tell({"event": "hogging"})
+    while True:
+        pass
+
+
+_ROLES = {"hog": _hog, "hold": _hold, "worker": _serve, "submit": _submit, "cancel": _cancel}
