@@ -130,7 +130,7 @@ class BlackBox:
             slot = self._free_threads.pop()
         except IndexError:
             return self._overflow("threads")
-        span = next(self._entries), place.seal, ms, threading.get_native_id()
+        span = next(self._entries), place.seal, ms, threading.current_thread().native_id or 0
         at = layout.THREADS_AT + slot * layout.SPAN_SIZE
         _RECORD.pack_into(self._map, at, crc32(layout.SPAN.pack(*span)), *span, place.block)
         return slot

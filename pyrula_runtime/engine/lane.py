@@ -57,7 +57,6 @@ class Lane:
         """Without the last three it is a worker's only lane."""
         commons = commons or Commons(setup.slots.capacity)
         self.lock_ttl_ms = setup.lock_ttl_ms
-        self.driving: Current | None = None  # whose body is running right now
         self.turns_done = 0
         self._setup = setup
         self._presence = setup.presence
@@ -70,7 +69,7 @@ class Lane:
         self.loop, self.thread = self._home.loop, self._home.thread
         self._threads = RunThreads(commons, self.loop)
         self._intake = Intake(setup, commons, self._begin)
-        self._evacuation = Evacuation(self.post, self._unwind)
+        self._evacuation = Evacuation(self._home.urgent, self._unwind)
 
     # from other threads
 
@@ -96,6 +95,11 @@ class Lane:
     def is_over(self) -> bool:
         """Whether nothing will ever happen on this lane again."""
         return self.loop.is_closed()
+
+    @property
+    def whose(self) -> Current | None:
+        """Whose code runs right now."""
+        return self._home.on_lane.whose
 
     def post(self, callback: Callable[..., object], *args: object) -> None:
         """Run `callback` on the lane's thread soon, unless it is over."""
@@ -189,7 +193,7 @@ class Lane:
                 current.set(whose)
                 return await start(operations, load_json(claim.input))
 
-            return DrivenBody(AsyncBody(turn, body), whose, self, self._presence)
+            return DrivenBody(AsyncBody(turn, body), whose, self._home.on_lane, self._presence)
 
         run = program.run
         if run is None:

@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Coroutine
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any
 
-from pyrula_runtime.engine.current import Current, current
+from pyrula_runtime.engine.current import Current
+from pyrula_runtime.engine.lane_loop import lane_loop
+from pyrula_runtime.engine.on_lane import OnLane
 from pyrula_runtime.engine.posting import post
-from pyrula_runtime.engine.presence import Presence, lane_loop
+from pyrula_runtime.engine.presence import Presence
 
 log = logging.getLogger("pyrula.lane")
 
@@ -31,7 +33,10 @@ class LaneThread:
         *,
         of_one_turn: bool = False,
     ) -> None:
-        self.loop = lane_loop(presence)
+        loop = lane_loop(presence)
+        self.loop: asyncio.AbstractEventLoop = loop
+        self.on_lane: OnLane = loop.on_lane
+        self.urgent: Callable[[Callable[[], object]], None] = loop.urgent  # to be done before any more user code runs
         name = "pyrula-turn" if of_one_turn else "pyrula-lane"
         self.thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._presence = presence
@@ -48,7 +53,6 @@ class LaneThread:
     def _run(self) -> None:
         self._presence.lane_thread(threading.get_native_id())
         asyncio.set_event_loop(self.loop)
-        self.loop.set_task_factory(cast(Any, _tagging_factory))
         self.loop.set_exception_handler(self._on_callback_error)
         try:
             while not self._stopping:
@@ -67,20 +71,11 @@ class LaneThread:
     def _on_callback_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         handle = context.get("handle")
         error = context.get("exception")
-        whose = None if handle is None else handle._context.get(current)
+        # a callback's errors come while it is known whose it is; those that come without one may be any code's
+        whose = self.on_lane.whose
         log.error("%s", context.get("message"), exc_info=error, extra=_fields(whose))
         if handle is not None and whose is None and error is not None:
             self._on_failed(error)
-
-
-def _tagging_factory(
-    loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, Any], **options: Any
-) -> asyncio.Task[Any]:
-    """Tasks that carry whose they are, so that the watchdog can ask them from its own thread on every Python."""
-    task = asyncio.Task(coro, loop=loop, **options)
-    context = options.get("context")
-    task.pyrula_current = current.get() if context is None else context.get(current)  # type: ignore[attr-defined]
-    return task
 
 
 def _fields(whose: Current | None) -> dict[str, str]:

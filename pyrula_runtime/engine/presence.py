@@ -1,29 +1,24 @@
 """Who executes: written down before the code gets control, so that it can be read when nobody can be asked any more.
 
 Three places are watched. A *body* is driven from the lane under `DrivenBody`. Everything else that runs on the lane's
-loop, steps and the tasks, callbacks and timers they start, runs through a handle of the loop, and its context says
-whose it is: `LaneLoop` makes handles that look there. A *thread* says it itself, and says that it does nothing while it
-waits for the outcomes of steps. With an event loop of another kind (uvloop, say) the steps on the lane go unrecorded;
-the watchdog still finds them.
+loop, steps and the tasks, callbacks and timers they start, comes by a callback of the loop (see lane_loop). A *thread*
+says it itself, and says that it does nothing while it waits for the outcomes of steps.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
-from asyncio import events
 from collections.abc import Callable
-from contextvars import Context
-from typing import Any, Protocol, TypeVar, TypeVarTuple
+from typing import Any, Protocol, TypeVar
 
 from pyrula_runtime.blackbox import NO_SLOT, Place
 from pyrula_runtime.engine.body import AsyncBody
-from pyrula_runtime.engine.current import Current, current
-from pyrula_runtime.engine.forks import end_if_forked, here
+from pyrula_runtime.engine.current import Current
+from pyrula_runtime.engine.forks import end_if_forked
+from pyrula_runtime.engine.on_lane import OnLane
 
 Returned = TypeVar("Returned")
-Arguments = TypeVarTuple("Arguments")
 
 
 class Presence(Protocol):
@@ -130,21 +125,16 @@ class ThreadSpan:
             self.leave()
 
 
-class Driver(Protocol):
-    """The lane, as far as it remembers whose body it drives."""
-
-    driving: Current | None
-
-
 class DrivenBody:
     """An async body with the note of whose code is running: what watchdog and black box go by."""
 
-    def __init__(self, body: AsyncBody, whose: Current, driver: Driver, presence: Presence) -> None:
+    def __init__(self, body: AsyncBody, whose: Current, on_lane: OnLane, presence: Presence) -> None:
         self._body = body
         self._whose = whose
-        self._driver = driver
+        self._on_lane = on_lane
         self._presence = presence
         self._pid = os.getpid()
+        self._is_suspended = False
         self.is_parked = True
 
     def start(self) -> None:
@@ -157,69 +147,26 @@ class DrivenBody:
         self._drive(self._body.strike)
 
     def suspend(self) -> None:
-        self._drive(self._body.suspend)
+        self._is_suspended = True
+        self._run(self._body.suspend)
 
     def _drive(self, act: Callable[..., None], *args: object) -> None:
-        outer, self._driver.driving = self._driver.driving, self._whose
-        self._presence.enter_lane(self._whose.place, mono_ms())
+        if self._on_lane.orders:
+            self._on_lane.obey()
+            if self._is_suspended:  # that was one of the orders
+                return
+        self._run(act, *args)
+
+    def _run(self, act: Callable[..., None], *args: object) -> None:
+        on_lane, presence, whose = self._on_lane, self._presence, self._whose
+        outer, on_lane.whose = on_lane.whose, whose
+        presence.enter_lane(whose.place, mono_ms())
         try:
             act(*args)
         finally:
             end_if_forked(self._pid)
-            self._driver.driving = outer
+            on_lane.whose = outer
             if outer is None:
-                self._presence.leave_lane()
+                presence.leave_lane()
             else:
-                self._presence.enter_lane(outer.place, mono_ms())
-
-
-def lane_loop(presence: Presence) -> asyncio.AbstractEventLoop:
-    """A new event loop of the kind that this process uses, one that keeps records if it is asyncio's own."""
-    loop = asyncio.new_event_loop()
-    if type(loop) is not asyncio.SelectorEventLoop:
-        return loop
-    loop.close()
-    return LaneLoop(presence)
-
-
-class LaneLoop(asyncio.SelectorEventLoop):
-    """asyncio's loop, whose handles write down whose code they run."""
-
-    def __init__(self, presence: Presence) -> None:
-        super().__init__()
-        self._soon = _recording(events.Handle, presence)
-        self._later = _recording(events.TimerHandle, presence)
-
-    def _call_soon(self, callback: Callable[..., object], args: Any, context: Context | None) -> events.Handle:
-        """Every callback comes by here, also those of other threads; asyncio's own makes a plain handle instead."""
-        handle: events.Handle = self._soon(callback, args, self, context)
-        self._ready.append(handle)  # type: ignore[attr-defined]
-        return handle
-
-    def call_at(
-        self, when: float, callback: Callable[[*Arguments], object], *args: *Arguments, context: Context | None = None
-    ) -> events.TimerHandle:
-        timer = super().call_at(when, callback, *args, context=context)
-        timer.__class__ = self._later
-        return timer
-
-
-def _recording(kind: type[Any], presence: Presence) -> type[Any]:
-    """A kind of handle that keeps the record. Closures, because this is on the path of every step of the loop."""
-    run, whose_of = kind._run, current
-    enter, leave, clock_ns, pid = presence.enter_lane, presence.leave_lane, time.monotonic_ns, os.getpid()
-
-    def recorded_run(self: Any) -> None:
-        whose = self._context.get(whose_of)
-        if whose is None:
-            run(self)
-            return
-        enter(whose.place, clock_ns() // 1_000_000)
-        try:
-            run(self)
-        finally:
-            if here.pid != pid:
-                end_if_forked(pid)
-            leave()
-
-    return type(kind.__name__, (kind,), {"__slots__": (), "_run": recorded_run})
+                presence.enter_lane(outer.place, mono_ms())

@@ -75,6 +75,8 @@ class StepRun:
 
     def _attempt(self) -> None:
         self._disarm()
+        if self._over:  # an order came first (see on_lane)
+            return
         context = contextvars.copy_context()
         number = self._failed_attempts + 1
         whose = Current(

@@ -1,8 +1,7 @@
 """The watchdog thread: notices that the lane makes no progress and says whose code blocks it, and on which line.
 
 It asks the lane's loop for an answer a few times per `block_warn` and waits. No answer for that long means that some
-code keeps the loop; whose it is, the lane knows: a body is driven under `Lane.driving`, everything else belongs to the
-task that is running, which carries its run (see lane's task factory). Code of no run is reported as such.
+code keeps the loop; whose it is, the lane knows (see presence and lane_loop). Code of no run is reported as such.
 
 Only time in which this process could run counts. When the watchdog itself wakes up late, either the process was
 stopped, frozen or starved (it used little CPU meanwhile, and the span is struck out), or a C call kept the GIL (it used
@@ -11,7 +10,6 @@ the CPU, and the span counts in full).
 
 from __future__ import annotations
 
-import asyncio
 import linecache
 import logging
 import sys
@@ -129,15 +127,7 @@ class Watchdog:
 def block_on(lane: Lane, for_s: float) -> Block:
     """Whose code is on the lane, and where; from another thread."""
     frame = sys._current_frames().get(lane.thread.ident or 0)
-    return Block(for_s=for_s, whose=_whose(lane), line=_user_line(frame), stack=_user_stack(frame))
-
-
-def _whose(lane: Lane) -> Current | None:
-    driving = lane.driving
-    if driving is not None:
-        return driving
-    task = asyncio.current_task(lane.loop)
-    return None if task is None else getattr(task, "pyrula_current", None)
+    return Block(for_s=for_s, whose=lane.whose, line=_user_line(frame), stack=_user_stack(frame))
 
 
 def stack_of(thread: int | None) -> str:

@@ -11,7 +11,6 @@ from typing import Any
 
 from pyrula_runtime.blackbox import NOBODY, BlackBox, BoxView, Executing, Nobody, read_box
 from pyrula_runtime.core.entries import Json
-from pyrula_runtime.engine.presence import LaneLoop, Unrecorded, lane_loop
 from pyrula_runtime.engine.program import Operations, Program, SyncOperations
 from tests.engine.lanes import LIMIT_S, LaneAtWork, lane_at_work, same, step
 
@@ -180,16 +179,3 @@ async def test_the_box_knows_the_lanes_thread(tmp_path: Path) -> None:
 
         await run(tmp_path, box, flow(body))
         assert seen(box).lane_thread == ids[0]
-
-
-def test_a_loop_of_another_kind_is_left_as_it_is(monkeypatch: Any) -> None:
-    class OtherLoop(asyncio.SelectorEventLoop):
-        pass
-
-    monkeypatch.setattr(asyncio, "new_event_loop", OtherLoop)
-    other = lane_loop(Unrecorded())
-    monkeypatch.undo()
-    ours = lane_loop(Unrecorded())
-    assert (type(other), type(ours)) == (OtherLoop, LaneLoop)
-    other.close()
-    ours.close()
