@@ -1,4 +1,4 @@
-"""A real lane on a real store in a temporary folder, for tests of what only threads can show."""
+"""Real lanes on a real store in a temporary folder, for tests of what only threads can show."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from typing import Any
 from pyrula_runtime.core import ids
 from pyrula_runtime.core.errors import InputError
 from pyrula_runtime.core.status import RunStatus
-from pyrula_runtime.engine.lane import Lane
 from pyrula_runtime.engine.lane_setup import LaneSetup
+from pyrula_runtime.engine.lanes import Lanes
 from pyrula_runtime.engine.presence import Presence, Unrecorded
 from pyrula_runtime.engine.program import Program, StepCall
 from pyrula_runtime.engine.slots import Slots
+from pyrula_runtime.options import Isolation
 from pyrula_runtime.stores.opening import open_store
 from pyrula_runtime.stores.protocol import NewRun, RunRecord, Store, Wake
 
@@ -40,11 +41,12 @@ def step(function: Callable[[], Any], **policy: Any) -> StepCall:
 
 
 class LaneAtWork:
-    """A lane, its store, and what it told the control thread."""
+    """A worker's lanes, their store, and what they told the control thread; `lane` is the shared one."""
 
-    def __init__(self, store: Store, lane: Lane, setup: LaneSetup) -> None:
+    def __init__(self, store: Store, lanes: Lanes, setup: LaneSetup) -> None:
         self.store = store
-        self.lane = lane
+        self.lanes = lanes
+        self.lane = lanes.shared
         self.setup = setup
         self.failures: queue.SimpleQueue[BaseException] = queue.SimpleQueue()
         self.freed: queue.SimpleQueue[None] = queue.SimpleQueue()  # an item for each slot that came free
@@ -59,11 +61,11 @@ class LaneAtWork:
         return run_id
 
     async def claim(self) -> None:
-        """Claim what there is and let the lane have it."""
+        """Claim what there is and let the lanes have it."""
         free = self.setup.slots.take_all()
         claims = await self.store.claim(self.setup.claim_request(free))
         self.setup.slots.give(free - len(claims))
-        self.lane.post(self.lane.accept, claims)
+        self.lanes.take(claims)
 
     async def until_ended(self, run_id: str) -> RunRecord:
         """The run when it has ended or was paused."""
@@ -85,9 +87,9 @@ class LaneAtWork:
 
 @asynccontextmanager
 async def lane_at_work(
-    folder: Path, programs: Sequence[Program], presence: Presence | None = None
+    folder: Path, programs: Sequence[Program], presence: Presence | None = None, isolation: Isolation = "lane"
 ) -> AsyncIterator[LaneAtWork]:
-    """Start a lane that serves these programs."""
+    """Start lanes that serve these programs."""
     store = open_store(f"sqlite:///{folder / 'runs.db'}")
     await store.open()
     works: list[LaneAtWork] = []
@@ -103,14 +105,15 @@ async def lane_at_work(
         on_failed=lambda error: works[0].failures.put(error),
         presence=presence or Unrecorded(),
     )
-    at_work = LaneAtWork(store, Lane(setup), setup)
+    at_work = LaneAtWork(store, Lanes(setup, isolation), setup)
     works.append(at_work)
     listening = store.listen(lambda wake: at_work.ended.set() if wake is Wake.ended else None)
-    at_work.lane.start()
+    at_work.lanes.start()
     try:
         yield at_work
     finally:
         listening.close()
-        at_work.lane.stop()
-        at_work.lane.thread.join(LIMIT_S)
+        at_work.lanes.stop()
+        for lane in (at_work.lane, *(turn.lane for turn in at_work.lanes.isolated())):
+            lane.thread.join(LIMIT_S)
         await store.close()

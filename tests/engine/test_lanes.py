@@ -1,0 +1,443 @@
+"""Isolated turns: each on a thread and loop of its own, beside a shared lane, and gone when they are over."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from pyrula_runtime.blackbox import NO_SLOT, Place
+from pyrula_runtime.core.entries import Json
+from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.engine.isolated import IsolatedTurn
+from pyrula_runtime.engine.loop_local import lane_local
+from pyrula_runtime.engine.presence import Unrecorded
+from pyrula_runtime.engine.program import Operations, Program, StepCall, SyncOperations
+from pyrula_runtime.options import Isolation
+from tests.engine.lanes import CAPACITY, LIMIT_S, LaneAtWork, lane_at_work, same, step
+
+
+def flow(call: StepCall, name: str = "flow", isolation: Isolation | None = "turn") -> Program:
+    """A workflow of one step, isolated unless it is said otherwise."""
+
+    def start(operations: Operations, _input: Json) -> Coroutine[Any, Any, Any]:
+        async def body() -> Any:
+            return await operations.step(call)
+
+        return body()
+
+    return Program(name=name, version=None, start=start, to_json=same, isolation=isolation)
+
+
+class Gate:
+    """A step that blocks its thread until it is let go."""
+
+    def __init__(self) -> None:
+        self.began, self.open = threading.Event(), threading.Event()
+
+        async def block() -> None:
+            self.began.set()
+            self.open.wait(LIMIT_S)
+
+        self.call = step(block)
+
+    async def until_began(self) -> None:
+        assert await asyncio.to_thread(self.began.wait, LIMIT_S)
+
+
+async def gone(at_work: LaneAtWork) -> None:
+    """Return when no isolated lane is left."""
+    for turn in at_work.lanes.isolated():
+        await asyncio.to_thread(turn.lane.thread.join, LIMIT_S)
+    assert at_work.lanes.isolated() == []
+
+
+async def where() -> str:
+    return f"{threading.current_thread().name} {id(asyncio.get_running_loop())}"
+
+
+@pytest.mark.parametrize(
+    ("own", "otherwise", "thread"),
+    [
+        (None, "lane", "pyrula-lane"),
+        (None, "turn", "pyrula-turn"),
+        ("turn", "lane", "pyrula-turn"),
+        ("lane", "turn", "pyrula-lane"),
+    ],
+)
+async def test_a_workflow_says_where_its_turns_run_and_else_its_worker(
+    tmp_path: Path, own: Isolation | None, otherwise: Isolation, thread: str
+) -> None:
+    async with lane_at_work(tmp_path, [flow(step(where), isolation=own)], isolation=otherwise) as at_work:
+        assert thread in ((await at_work.run("flow")).result or b"").decode()
+
+
+async def test_each_isolated_turn_has_a_loop_of_its_own(tmp_path: Path) -> None:
+    meeting = threading.Barrier(CAPACITY, timeout=LIMIT_S)
+
+    async def meet() -> str:
+        meeting.wait()  # all of them block at once
+        return await where()
+
+    async with lane_at_work(tmp_path, [flow(step(meet))]) as at_work:
+        runs = [await at_work.submit("flow") for _ in range(CAPACITY)]
+        await at_work.claim()
+        places = {(await at_work.until_ended(run_id)).result for run_id in runs}
+    assert len(places) == CAPACITY
+
+
+async def test_a_plain_workflow_has_its_thread_and_shares_the_lane(tmp_path: Path) -> None:
+    def body(operations: SyncOperations, _input: Json) -> Any:
+        return [threading.current_thread().name, operations.steps([step(where)])[0]]
+
+    program = Program(name="flow", version=None, run=body, to_json=same)
+    async with lane_at_work(tmp_path, [program], isolation="turn") as at_work:
+        result = (await at_work.run("flow")).result or b""
+    assert b"pyrula-body" in result
+    assert b"pyrula-lane" in result
+
+
+async def test_a_turn_that_blocks_delays_nobody(tmp_path: Path) -> None:
+    gate = Gate()
+    programs = [flow(gate.call, "blocked"), flow(step(where), "beside"), flow(step(where), "shared", "lane")]
+    async with lane_at_work(tmp_path, programs) as at_work:
+        blocked = await at_work.submit("blocked")
+        await at_work.claim()
+        await gate.until_began()
+        assert (await at_work.run("beside")).status is RunStatus.completed
+        assert (await at_work.run("shared")).status is RunStatus.completed
+        assert [token.run_id for token in at_work.lanes.held()] == [blocked]
+        assert "self.open.wait" in at_work.lanes.stack()
+        gate.open.set()
+        assert (await at_work.until_ended(blocked)).status is RunStatus.completed
+
+
+async def test_claims_that_come_with_a_last_commit_go_where_they_belong(tmp_path: Path) -> None:
+    programs = [flow(step(where), "isolated"), flow(step(where), "shared", "lane")]
+    async with lane_at_work(tmp_path, programs) as at_work:
+        runs = [
+            (name, await at_work.submit(name)) for name in ["isolated", "shared", "isolated", "isolated"] * CAPACITY
+        ]
+        await at_work.claim()  # no more than there are slots; each run that ends brings the next
+        for name, run_id in runs:
+            place = ((await at_work.until_ended(run_id)).result or b"").decode()
+            assert ("pyrula-turn" in place) is (name == "isolated")
+        for _ in range(CAPACITY):
+            await asyncio.to_thread(at_work.freed.get, timeout=LIMIT_S)
+        await gone(at_work)
+        assert at_work.lanes.turns_done == len(runs)
+        assert at_work.setup.slots.in_use == 0
+        assert at_work.lanes.held() == []
+
+
+async def test_a_cancel_and_a_lost_lock_reach_an_isolated_turn(tmp_path: Path) -> None:
+    began = threading.Semaphore(0)
+
+    async def wait() -> None:
+        began.release()
+        await asyncio.Event().wait()
+
+    async with lane_at_work(tmp_path, [flow(step(wait))]) as at_work:
+        cancelled, lost = await at_work.submit("flow"), await at_work.submit("flow")
+        await at_work.claim()
+        for _ in (cancelled, lost):
+            assert await asyncio.to_thread(began.acquire, timeout=LIMIT_S)
+        at_work.lanes.cancel([cancelled])
+        assert (await at_work.until_ended(cancelled)).status is RunStatus.cancelled
+        at_work.lanes.drop([token for token in at_work.lanes.held() if token.run_id == lost])
+        for _ in (cancelled, lost):
+            await asyncio.to_thread(at_work.freed.get, timeout=LIMIT_S)
+        await gone(at_work)
+        assert at_work.setup.slots.in_use == 0
+        record = await at_work.store.read(lost)
+        assert record is not None
+        assert record.status is RunStatus.running  # it is whoever's it is now
+
+
+async def test_a_forsworn_claim_starts_no_isolated_turn(tmp_path: Path) -> None:
+    async with lane_at_work(tmp_path, [flow(step(where))]) as at_work:
+        await at_work.submit("flow")
+        at_work.setup.slots.take_all()
+        (claim,) = await at_work.store.claim(at_work.setup.claim_request(1))
+        at_work.setup.slots.give(CAPACITY - 1)
+        assert at_work.lanes.forswear(claim.token)
+        at_work.lanes.take([claim])
+        await asyncio.to_thread(at_work.freed.get, timeout=LIMIT_S)
+        await gone(at_work)
+        assert at_work.lanes.turns_done == 0
+        assert at_work.setup.slots.in_use == 0
+
+
+async def test_what_is_held_cannot_be_forsworn(tmp_path: Path) -> None:
+    gate = Gate()
+    async with lane_at_work(tmp_path, [flow(gate.call)]) as at_work:
+        run_id = await at_work.submit("flow")
+        await at_work.claim()
+        await gate.until_began()
+        (token,) = at_work.lanes.held()
+        assert not at_work.lanes.forswear(token)
+        gate.open.set()
+        assert (await at_work.until_ended(run_id)).status is RunStatus.completed
+
+
+@pytest.mark.parametrize("kind", ["async", "plain"])
+async def test_a_drain_hands_isolated_runs_back(tmp_path: Path, kind: str) -> None:
+    began, release = threading.Event(), threading.Event()
+
+    async def wait() -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    def block() -> None:
+        began.set()
+        release.wait(LIMIT_S)
+
+    async with lane_at_work(tmp_path, [flow(step(wait if kind == "async" else block))]) as at_work:
+        run_id = await at_work.submit("flow")
+        await at_work.claim()
+        assert await asyncio.to_thread(began.wait, LIMIT_S)
+        at_work.lanes.drain()
+        suspending = asyncio.create_task(at_work.lanes.suspend_all(LIMIT_S))
+        asyncio.get_running_loop().call_soon(release.set)
+        await asyncio.wait_for(suspending, LIMIT_S)
+        record = await at_work.store.read(run_id)
+        assert record is not None
+        assert record.status is RunStatus.queued
+        assert at_work.lanes.held() == []
+        await gone(at_work)
+        assert at_work.setup.slots.in_use == 0
+        await at_work.claim()  # what comes now is too late
+        await asyncio.to_thread(at_work.freed.get, timeout=LIMIT_S)
+        assert at_work.lanes.turns_done == 0
+
+
+class Thing:
+    """What a factory makes: closed or not, and in which thread."""
+
+    def __init__(self) -> None:
+        self.closed_in = ""
+
+
+class Closed(Thing):
+    def close(self) -> None:
+        self.closed_in = threading.current_thread().name
+
+
+class ClosedByAwait(Thing):
+    async def aclose(self) -> None:
+        await asyncio.sleep(0)
+        self.closed_in = threading.current_thread().name
+
+
+class ClosedBadly(Thing):
+    def close(self) -> None:
+        raise OSError("it is stuck")
+
+
+async def test_what_a_turn_leaves_on_its_loop_is_cleared_away(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    things: list[Thing] = []
+    ends: list[str] = []
+
+    def made(kind: Callable[[], Thing]) -> Callable[[], Thing]:
+        def make() -> Thing:
+            things.append(kind())
+            return things[-1]
+
+        return lane_local(make)
+
+    locals_ = [made(ClosedByAwait), made(ClosedBadly), made(Closed), made(Thing)]
+
+    async def numbers() -> AsyncIterator[int]:
+        try:
+            yield 1
+        finally:
+            ends.append("generator")
+
+    async def linger() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ends.append("task")
+
+    kept: list[Any] = []
+
+    async def use() -> None:
+        assert [local() for local in locals_] == [local() for local in locals_] == things
+        generator = numbers()
+        await anext(generator)
+        kept.extend((generator, asyncio.create_task(linger()), asyncio.get_running_loop()))
+        await asyncio.to_thread(threading.get_ident)
+
+    async with lane_at_work(tmp_path, [flow(step(use))]) as at_work:
+        assert (await at_work.run("flow")).status is RunStatus.completed
+        await gone(at_work)
+    assert kept[2].is_closed()
+    assert sorted(ends) == ["generator", "task"]
+    assert [each.closed_in for each in things] == ["pyrula-turn", "", "pyrula-turn", ""]
+    assert "ClosedBadly" not in caplog.text  # it is told by what made it
+    assert "closing what it made failed: OSError('it is stuck')" in caplog.text
+
+
+async def test_a_turn_that_stops_its_loop_stops_nothing(tmp_path: Path) -> None:
+    async def stop() -> int:
+        asyncio.get_running_loop().stop()
+        await asyncio.sleep(0)
+        return 1
+
+    async with lane_at_work(tmp_path, [flow(step(stop))]) as at_work:
+        assert (await at_work.run("flow")).result == b"1"
+        await gone(at_work)
+        assert at_work.failures.empty()
+
+
+async def test_without_threads_to_be_had_a_turn_shares_the_lane(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(_turn: IsolatedTurn) -> None:
+        _turn.lane.loop.close()
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(IsolatedTurn, "start", refuse)
+    async with lane_at_work(tmp_path, [flow(step(where))]) as at_work:
+        assert b"pyrula-lane" in ((await at_work.run("flow")).result or b"")
+        await asyncio.to_thread(at_work.freed.get, timeout=LIMIT_S)
+        assert at_work.lanes.turns_done == 1
+        assert at_work.setup.slots.in_use == 0
+    assert "gets no thread of its own" in caplog.text
+
+
+class Threads(Unrecorded):
+    """A presence that keeps who was where."""
+
+    def __init__(self) -> None:
+        self.entered: list[tuple[str, str, int]] = []
+        self.there: dict[int, Place] = {}
+        self.held: set[str] = set()
+
+    def enter_lane(self, place: Place, ms: int) -> None:
+        raise AssertionError("nobody shares the lane")
+
+    def enter_thread(self, place: Place, ms: int) -> int:
+        slot = len(self.entered)
+        self.entered.append((place.run_id, place.step, threading.get_ident()))
+        self.there[slot] = place
+        return slot
+
+    def leave_thread(self, slot: int) -> None:
+        if slot != NO_SLOT:
+            del self.there[slot]
+
+    def hold(self, run_id: str, fence: int) -> int:
+        self.held.add(run_id)
+        return 0
+
+
+async def test_an_isolated_turn_is_written_down_among_the_threads(tmp_path: Path) -> None:
+    presence = Threads()
+
+    async def ask() -> int:
+        await asyncio.sleep(0)
+        assert len(presence.there) == 1
+        return threading.get_ident()
+
+    async with lane_at_work(tmp_path, [flow(step(ask))], presence) as at_work:
+        record = await at_work.run("flow")
+        await gone(at_work)
+    assert record.result is not None, record.error
+    assert set(presence.entered) == {
+        (record.run_id, "", int(record.result)),
+        (record.run_id, "ask", int(record.result)),
+    }
+    assert presence.there == {}
+    assert presence.held == {record.run_id}
+
+
+async def test_a_turn_that_was_given_up_unwinds_when_it_comes_round(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    came_round = threading.Event()
+    gate = Gate()
+
+    def start(operations: Operations, _input: Json) -> Coroutine[Any, Any, Any]:
+        async def body() -> None:
+            try:
+                await operations.step(gate.call)
+                await operations.step(step(where))
+                came_round.set()
+            finally:
+                at_end.append(came_round.is_set())
+
+        return body()
+
+    at_end: list[bool] = []
+    program = Program(name="flow", version=None, start=start, to_json=same, isolation="turn")
+    async with lane_at_work(tmp_path, [program]) as at_work:
+        await at_work.submit("flow")
+        await at_work.claim()
+        await gate.until_began()
+        (turn,) = at_work.lanes.isolated()
+        at_work.lanes.give_up(turn)
+        assert at_work.lanes.held() == []
+        assert at_work.setup.slots.in_use == 0
+        assert at_work.freed.qsize() == 1
+        at_work.lanes.give_up(turn)  # once is enough
+        assert at_work.setup.slots.in_use == 0
+        gate.open.set()
+        await asyncio.to_thread(turn.lane.thread.join, LIMIT_S)
+        assert at_work.setup.slots.in_use == 0
+        assert at_work.freed.qsize() == 1
+        assert at_work.lanes.turns_done == 0
+    assert at_end == [False]
+
+
+async def test_a_run_that_came_for_a_turn_that_was_over_counts_once(tmp_path: Path) -> None:
+    gate = Gate()
+    async with lane_at_work(tmp_path, [flow(gate.call)]) as at_work:
+        first, second = await at_work.submit("flow"), await at_work.submit("flow")
+        slots = at_work.setup.slots
+        slots.take_all()
+        (claim,) = await at_work.store.claim(at_work.setup.claim_request(1))
+        slots.give(CAPACITY - 1)
+        at_work.lanes.take([claim])
+        await gate.until_began()
+        (turn,) = at_work.lanes.isolated()
+        (late,) = await at_work.store.claim(at_work.setup.claim_request(1))
+        gate.open.set()
+        assert (await at_work.until_ended(first)).status is RunStatus.completed
+        await asyncio.to_thread(at_work.freed.get, timeout=LIMIT_S)
+        assert slots.in_use == 0
+        turn.lane.adopt([late])  # as the answer to a commit would
+        assert (await at_work.until_ended(second)).status is RunStatus.completed
+        await asyncio.to_thread(at_work.freed.get, timeout=LIMIT_S)
+        await gone(at_work)
+        assert slots.in_use == 0
+
+
+async def test_isolated_turns_have_the_kind_of_loop_that_the_process_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asyncio, "new_event_loop", uvloop.new_event_loop)
+    things: list[ClosedByAwait] = []
+
+    def make() -> ClosedByAwait:
+        things.append(ClosedByAwait())
+        return things[-1]
+
+    local = lane_local(make)
+
+    async def kind() -> bool:
+        assert local() is local()
+        await asyncio.create_task(asyncio.sleep(0))
+        return isinstance(asyncio.get_running_loop(), uvloop.Loop)
+
+    async with lane_at_work(tmp_path, [flow(step(kind))]) as at_work:
+        assert (await at_work.run("flow")).result == b"true"
+        await gone(at_work)
+    assert [each.closed_in for each in things] == ["pyrula-turn"]
