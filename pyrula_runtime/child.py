@@ -15,7 +15,6 @@ The stack of its lane is sent when it is asked for; when the GIL is held it is w
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 import os
 import signal
@@ -29,34 +28,23 @@ from setproctitle import setproctitle
 
 from pyrula_runtime import hygiene, stacks
 from pyrula_runtime.core.errors import ConfigurationError, StoreUnavailable
+from pyrula_runtime.core.locks import block_limit_s
 from pyrula_runtime.leaving import leave, quit_at_once
 from pyrula_runtime.runtime_dir import runtime_dir
 from pyrula_runtime.uplink import Uplink
-from pyrula_runtime.wire import (
-    Blocked,
-    CannotStart,
-    Drain,
-    Dump,
-    Hello,
-    Message,
-    Ready,
-    Report,
-    Role,
-    Stack,
-    Start,
-    Unblocked,
-    WireError,
-    cut,
-)
+from pyrula_runtime.voice import Voice
+from pyrula_runtime.wire import Drain, Dump, Message, Role, Start, WireError
 
 if TYPE_CHECKING:
     from pyrula_runtime.engine.program import Program
     from pyrula_runtime.engine.watchdog import Block
     from pyrula_runtime.worker import Ears, Worker
+    from pyrula_runtime.worker_setup import WorkerRole
 
 log = logging.getLogger("pyrula.worker")
 
 CLEAN, FAILED, CONFIGURATION = 0, 1, 78
+_ROLES: dict[Role, WorkerRole] = {Role.worker: "worker", Role.surge: "surge", Role.cell: "cell"}
 _REPORT_S = 1.0
 # the pause before a store that is away is tried again
 _STORE_AWAY_S = 1.0
@@ -99,8 +87,10 @@ class _Child:
     def __init__(self, start: Start, uplink: Uplink) -> None:
         self._start = start
         self._uplink = uplink
+        self._voice = Voice(start, uplink)
         self._stop_asked = False
         self._serves: tuple[str, ...] = ()
+        self._limits_ms: dict[str, int] = {}
         self._worker: Worker | None = None
         self._loop = asyncio.new_event_loop()
 
@@ -112,7 +102,7 @@ class _Child:
         signal.signal(signal.SIGTERM, self._terminated)
         self._title("starting")
         log_without_waiting("json" if start.log_format == "json" else "text", start.log_level)
-        self._uplink.say(Hello(incarnation=start.incarnation, pid=os.getpid()))
+        self._voice.hello()
         try:
             directory = runtime_dir(os.environ)
             stack_file = stacks.write_on_signal(directory, start.incarnation)
@@ -120,7 +110,7 @@ class _Child:
             asyncio.set_event_loop(self._loop)
             code = self._loop.run_until_complete(self._serve(worker))
         except ConfigurationError as error:
-            self._cannot_start(error)
+            self._voice.cannot_start(error, CONFIGURATION)
             return CONFIGURATION
         finally:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -138,16 +128,16 @@ class _Child:
 
         start = self._start
         options = WorkerOptions.from_env({}, **start.options)
-        if start.role is Role.cell:
-            options = dataclasses.replace(options, max_concurrent_turns=1)
+        programs = self._programs()
+        self._limits_ms = _longer_limits_ms(programs, options.lock_ttl)
         setup = WorkerSetup(
-            programs=self._programs(),
+            programs=programs,
             store=open_store(start.store_url),
             options=options,
             runtime_dir=directory,
             worker_id=start.worker_id or None,
             incarnation=start.incarnation,
-            duties=False,
+            role=_ROLES[start.role],
             ears=self._ears(),
         )
         return Worker(setup)
@@ -160,18 +150,6 @@ class _Child:
             app.call_hook("after_fork", self._start.after_fork)
         self._serves = tuple(sorted(program.name for program in found))
         return found
-
-    def _cannot_start(self, error: ConfigurationError) -> None:
-        from pyrula_runtime.workflows import app
-
-        message = CannotStart(
-            incarnation=self._start.incarnation,
-            reason=cut(str(error)),
-            traceback=cut(app.story(error)),
-            exit_code=CONFIGURATION,
-        )
-        if not self._uplink.say(message):
-            log.error("cannot start: %s\n%s", message.reason, message.traceback)
 
     # life, on the control thread
 
@@ -191,11 +169,13 @@ class _Child:
     def _ears(self) -> Ears:
         from pyrula_runtime.worker import Ears
 
-        return Ears(ready=self._ready, blocked=self._blocked, unblocked=self._unblocked)
+        return Ears(
+            ready=self._ready, blocked=self._blocked, unblocked=self._unblocked, evacuated=self._voice.evacuated
+        )
 
     def _ready(self) -> None:
         self._title("draining" if self._stop_asked else "serving")
-        self._uplink.say(Ready(incarnation=self._start.incarnation, serves=self._serves))
+        self._voice.ready(self._serves, self._limits_ms)
         self._report()
 
     def _report(self) -> None:
@@ -203,20 +183,7 @@ class _Child:
         self._tell()
 
     def _tell(self) -> None:
-        worker = self._working()
-        health = worker.health
-        report = Report(
-            incarnation=self._start.incarnation,
-            turns_running=worker.turns_running,
-            turns_done=worker.turns_done,
-            capacity=worker.capacity,
-            lane_lag_ms=round(worker.take_lane_lag_ms(), 1),
-            draining=self._stop_asked or health.draining,
-            store_ok=not health.store_fault,
-            store_fault=cut(health.store_fault),
-            loop_failed=health.failed_loop,
-        )
-        self._uplink.say(report)
+        self._voice.report(self._working(), draining=self._stop_asked)
 
     def _working(self) -> Worker:
         assert self._worker is not None
@@ -235,7 +202,7 @@ class _Child:
         if isinstance(message, Drain):
             self._drain()
         elif isinstance(message, Dump):
-            self._uplink.say(Stack(incarnation=self._start.incarnation, text=cut(self._working().lane_stack())))
+            self._voice.stack(self._working().lane_stack())
 
     def _drain(self) -> None:
         if not self._stop_asked or not self._working().health.draining:
@@ -255,28 +222,25 @@ class _Child:
     def _blocked(self, block: Block) -> None:
         from pyrula_runtime.engine.watchdog import log_block
 
-        whose = block.whose
-        message = Blocked(
-            incarnation=self._start.incarnation,
-            run_id="" if whose is None else whose.run_id,
-            workflow="" if whose is None else whose.workflow,
-            step="" if whose is None else whose.step,
-            for_s=round(block.for_s, 3),
-            line=cut(block.line),
-            stack=cut(block.stack),
-        )
-        self._uplink.say(message)
+        self._voice.blocked(block)
         log_block(block)
 
     def _unblocked(self, after_s: float) -> None:
         from pyrula_runtime.engine.watchdog import log_end
 
-        self._uplink.say(Unblocked(incarnation=self._start.incarnation, after_s=round(after_s, 3)))
+        self._voice.unblocked(after_s)
         log_end(after_s)
 
     def _title(self, state: str) -> None:
         start = self._start
         setproctitle(f"pyrula-{start.role} {start.supervisor}[{start.slot}] {state}")
+
+
+def _longer_limits_ms(programs: list[Program], lock_ttl_s: float) -> dict[str, int]:
+    """How long the code of a workflow may keep its lane, of those that may for longer than usual."""
+    usual_s = block_limit_s(lock_ttl_s, None)
+    limits_s = {each.name: block_limit_s(lock_ttl_s, each.timeout_s) for each in programs}
+    return {name: round(limit_s * 1000) for name, limit_s in limits_s.items() if limit_s > usual_s}
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ class Coming:
         for token in tokens:
             if token not in self._held:
                 self._held[token] = None
+                self._seen.discard(token)
                 self._undecided[token] = now_s
             if token in self._forsworn:  # looked at after it was noted, so one of two threads sees the other
                 self.withdraw(token)

@@ -5,16 +5,18 @@ repeated that had claimed a successor, the runs it took are held by a living wor
 locks would have to lapse first. This round finds them by asking the store what this incarnation holds, and hands back
 what is unknown here. It asks twice, some time apart, since an answer may be on its way; and the lane forswears a run
 before it is handed back, so that an answer that comes later still starts nothing.
+
+A lane that is stuck cannot hear any answer. What is on its way to it then is as good as lost, and goes back at once.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Protocol
 
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import RunEvent, RunStatus, after
-from pyrula_runtime.engine.lane import Lane
 from pyrula_runtime.stores.protocol import Release, Store
 
 log = logging.getLogger("pyrula.worker")
@@ -23,19 +25,29 @@ log = logging.getLogger("pyrula.worker")
 PATIENCE_S = 1.0
 
 
+class Keeper(Protocol):
+    """Who knows the turns of this worker."""
+
+    def held(self) -> list[Token]:
+        """The tokens of all runs that are turns here, or soon will be."""
+
+    def forswear(self, token: Token) -> bool:
+        """Never start a turn for this token, if it has not come yet; False if it has."""
+
+
 class Strays:
     """The round that looks for them; `look_again` is asked for a round after so many seconds."""
 
     def __init__(
         self,
         store: Store,
-        lane: Lane,
+        keeper: Keeper,
         incarnation: str,
         mono_ms: Callable[[], int],
         look_again: Callable[[float], object],
     ) -> None:
         self._store = store
-        self._lane = lane
+        self._keeper = keeper
         self._incarnation = incarnation
         self._mono_ms = mono_ms
         self._look_again = look_again
@@ -43,18 +55,25 @@ class Strays:
 
     async def act(self) -> None:
         """Hand back what has been unknown here for long enough."""
+        await self._seek(PATIENCE_S)
+        if self._first_seen:
+            self._look_again(PATIENCE_S)
+
+    async def seek_now(self) -> None:
+        """Hand back what is unknown here now: no answer can come through."""
+        await self._seek(0)
+
+    async def _seek(self, patience_s: float) -> None:
         held = [holding.token for holding in await self._store.holdings(self._incarnation)]
-        known = set(self._lane.held())
+        known = set(self._keeper.held())
         now_ms = self._mono_ms()
         self._first_seen = {token: self._first_seen.get(token, now_ms) for token in held if token not in known}
         for token, first_ms in list(self._first_seen.items()):
-            if now_ms - first_ms >= PATIENCE_S * 1000 and self._lane.forswear(token):
+            if now_ms - first_ms >= patience_s * 1000 and self._keeper.forswear(token):
                 await self._hand_back(token)
-                del self._first_seen[token]
-        if self._first_seen:
-            self._look_again(PATIENCE_S)
+                self._first_seen.pop(token, None)
 
     async def _hand_back(self, token: Token) -> None:
         status = after(RunStatus.running, RunEvent.release)
         if await self._store.release(Release(token=token, status=status, ready=True)):
-            log.warning("the answer to a claim was lost; handed the run back", extra={"run_id": token.run_id})
+            log.warning("the answer to a claim did not come; handed the run back", extra={"run_id": token.run_id})

@@ -17,7 +17,10 @@ LINES = """
     pyrula
     pyrula_supervisor
     pyrula_runtime.template pyrula_runtime.clerk pyrula_runtime.child
+    pyrula_runtime.voice
     pyrula_runtime.worker pyrula_runtime.http pyrula_runtime.cli
+    pyrula_runtime.upkeep
+    pyrula_runtime.worker_setup
     pyrula_runtime.agents
     pyrula_runtime.workflows
     pyrula_runtime.engine pyrula_runtime.duties pyrula_runtime.client

@@ -1,0 +1,109 @@
+"""The last rung in a worker that has no supervisor: the run that keeps the lane is charged, all others go back.
+
+The worker itself is witness, judge and the one that has to go: its lane is in code that nobody can end. So it writes
+down what its watchdog saw, frees every run that it holds, the guilty one with the charge, and leaves (see worker).
+Code of no run blocks as well; then nobody is charged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from pyrula_runtime.core.blame import Budget, Cause, Death, Evidence, Executing, Judgement, judged
+from pyrula_runtime.core.status import RunEvent, RunStatus, after
+from pyrula_runtime.engine.codec import dossier_of, dump_error, load_record
+from pyrula_runtime.engine.watchdog import Block
+from pyrula_runtime.stores.protocol import Holding, Release, Store
+
+log = logging.getLogger("pyrula.worker")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Court:
+    """Where a worker judges itself; `is_alone` says whether its only run is here by intent, as in a cell."""
+
+    store: Store
+    incarnation: str
+    worker_id: str
+    budget: Budget
+    is_alone: Callable[[], bool]
+
+    async def convict(self, block: Block, now_ms: int) -> None:
+        """Free all that is held here, and charge whose code keeps the lane. StoreUnavailable: to be done again."""
+        holdings = await self.store.holdings(self.incarnation)
+        guilty = block.whose.run_id if block.whose else ""
+        releases = [self._verdict(each, block, now_ms) for each in holdings if each.token.run_id == guilty]
+        status = after(RunStatus.running, RunEvent.release)
+        releases += [
+            Release(token=each.token, status=status, ready=True) for each in holdings if each.token.run_id != guilty
+        ]
+        await asyncio.gather(*map(self.store.release, releases))
+
+    async def charge(self, block: Block, now_ms: int) -> None:
+        """Free and charge only whose code it is; the others are not in its way. StoreUnavailable: as above."""
+        guilty = block.whose.run_id if block.whose else ""
+        for each in await self.store.holdings(self.incarnation):
+            if each.token.run_id == guilty:
+                await self.store.release(self._verdict(each, block, now_ms))
+
+    def _verdict(self, holding: Holding, block: Block, now_ms: int) -> Release:
+        record = replace(load_record(holding.dossier.record), is_suspect=holding.dossier.is_suspect)
+        judgement = judged(holding.token.run_id, record, self._death(block, now_ms), self.budget)
+        _tell(holding, block, judgement)
+        event = RunEvent.release if judgement.error is None else RunEvent.quarantine
+        return Release(
+            token=holding.token,
+            status=after(RunStatus.running, event),
+            ready=judgement.error is None,
+            error=None if judgement.error is None else dump_error(judgement.error),
+            dossier=dossier_of(judgement.record),
+        )
+
+    def _death(self, block: Block, now_ms: int) -> Death:
+        assert block.whose is not None
+        whose, for_ms = block.whose, round(block.for_s * 1000)
+        evidence = Evidence(
+            at_ms=now_ms,
+            cause=Cause.loop_blocked,
+            worker=self.worker_id,
+            pid=os.getpid(),
+            op_id=whose.op_id,
+            step=whose.step,
+            for_ms=for_ms,
+            line=block.line,
+            stack=block.stack,
+        )
+        executing = Executing(run_id=whose.run_id, op_id=whose.op_id, step=whose.step, for_ms=for_ms)
+        return Death(
+            cause=Cause.loop_blocked,
+            in_cell=self.is_alone(),
+            executing=(executing,),
+            in_flight=(whose.run_id,),
+            evidence=evidence,
+            guilty=whose.run_id,
+        )
+
+
+def _tell(holding: Holding, block: Block, judgement: Judgement) -> None:
+    fields = {
+        "event": "run:charge" if judgement.error is None else "run:error",
+        "run_id": holding.token.run_id,
+        "workflow": holding.workflow,
+        "step": block.whose.step if block.whose else "",
+        "line": block.line,
+        "cause": Cause.loop_blocked.value,
+    }
+    if judgement.error is not None:
+        log.error("run quarantined: %s", judgement.error.message, extra=fields)
+        return
+    log.error(
+        "run charged %d times: its code blocked the lane for %.1f s, at %s",
+        judgement.charged,
+        block.for_s,
+        block.line,
+        extra=fields,
+    )

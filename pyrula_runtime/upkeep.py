@@ -1,0 +1,216 @@
+"""The background work of one worker: which rounds it makes, what each is for, and what makes it come early.
+
+Everything here runs on the control thread. A round that finds the store unavailable is made again soon; one that breaks
+ends the worker (see rounds). While nothing happens, nothing is looked at but locks, the box, and, seldom, the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from pyrula_runtime.blackbox import BlackBox
+from pyrula_runtime.core.errors import StoreUnavailable
+from pyrula_runtime.core.locks import block_limit_s, renew_every_s
+from pyrula_runtime.duties import orphans, purge
+from pyrula_runtime.duties.blaming import Blamed, budget_of
+from pyrula_runtime.duties.burial import Burial
+from pyrula_runtime.engine.cell import CellClaiming
+from pyrula_runtime.engine.claiming import Claiming
+from pyrula_runtime.engine.commons import Commons
+from pyrula_runtime.engine.conviction import Court
+from pyrula_runtime.engine.handback import Handback
+from pyrula_runtime.engine.health import Health
+from pyrula_runtime.engine.hung import Hung
+from pyrula_runtime.engine.ladder import Ladder, Rungs
+from pyrula_runtime.engine.lane_setup import LaneSetup
+from pyrula_runtime.engine.lanes import Lanes
+from pyrula_runtime.engine.renewal import Renewal
+from pyrula_runtime.engine.retrials import Retrials
+from pyrula_runtime.engine.rounds import Round, Rounds
+from pyrula_runtime.engine.strays import Strays
+from pyrula_runtime.stores.protocol import Wake, WorkerRecord
+from pyrula_runtime.worker_setup import WorkerSetup
+
+# how often this host's boxes are looked at for dead workers: a directory listing and a lock probe each
+_BURIAL_S = 1.0
+# how often the black box hears that the control thread turns
+_BOX_BEAT_S = 1.0
+# how often a worker tells the store that it is there, and after how long others forget it
+_BEAT_S = 10.0
+_FORGET_MS = 60_000
+# the rest of a round that is made only when somebody asks for it
+_NEVER_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workplace:
+    """What a worker has, as far as its rounds need it."""
+
+    setup: WorkerSetup
+    worker_id: str
+    lane_setup: LaneSetup
+    commons: Commons
+    lanes: Lanes
+    box: BlackBox
+    health: Health
+    leave: Callable[[], None]  # ask for a drain
+
+
+class Upkeep:
+    """All rounds of one worker."""
+
+    def __init__(self, place: Workplace) -> None:
+        self._place = place
+        self._store = place.setup.store
+        self._options = place.setup.options
+        self._mono_ms = place.setup.clock.mono_ms
+        self._lock_ttl_ms = round(self._options.lock_ttl * 1000)
+        self._rounds = Rounds(place.health, random.random, place.leave)
+        self._nudges = {name: asyncio.Event() for name in ("claim", "renewal", "strays", "beat")}
+        loop = asyncio.get_running_loop()
+        self._strays = Strays(
+            self._store,
+            place.lanes,
+            place.setup.incarnation,
+            self._mono_ms,
+            lambda after_s: loop.call_later(after_s, self._nudges["strays"].set),
+        )
+        self.handback = Handback(
+            self._store,
+            place.commons.coming,
+            place.box.lane_busy_since_ms,
+            self._mono_ms,
+            self._strays.seek_now,
+        )
+        self._retrials: Retrials | None = None
+        self._claiming = self._how_to_claim()
+
+    def _how_to_claim(self) -> Claiming | CellClaiming:
+        place, look, doubt = self._place, self._nudges["claim"].set, self._nudges["strays"].set
+        if place.setup.role == "cell":
+            place.commons.no_successors.set()
+            return CellClaiming(place.lane_setup, place.lanes, self.handback, doubt=doubt, leave=place.leave)
+        claiming = Claiming(place.lane_setup, place.lanes, self.handback, look=look, doubt=doubt)
+        if place.setup.is_plain:
+            self._retrials = Retrials(place.lane_setup, place.lanes, place.commons, claiming, look)
+        return claiming
+
+    def court(self) -> Court:
+        """Where runs are charged whose code this worker itself has found blocking."""
+        return Court(
+            store=self._store,
+            incarnation=self._place.setup.incarnation,
+            worker_id=self._place.worker_id,
+            budget=budget_of(self._options),
+            is_alone=self._is_alone,
+        )
+
+    def _is_alone(self) -> bool:
+        """Whether what runs here is one suspect and nothing else."""
+        if self._retrials is not None:
+            return self._retrials.is_alone
+        return self._place.setup.role == "cell"
+
+    def slot_came_free(self) -> None:
+        """A turn has ended and nothing took its place."""
+        self._claiming.slot_came_free()
+        if self._retrials is not None:
+            self._retrials.slot_came_free()
+
+    async def start_duties(self) -> None:
+        """What a worker without a supervisor does for all of its host; burial before the first claim."""
+        setup = self._place.setup
+        burial = Burial(self._store, setup.runtime_dir, setup.clock, budget_of(setup.options), self._blamed)
+        with contextlib.suppress(StoreUnavailable):  # its round tries again, and tells
+            await burial.act()
+        self._start("burial", burial.act, _BURIAL_S)
+        self._start(
+            "orphan scan", lambda: orphans.scan(self._store, self._lock_ttl_ms), self._options.orphan_scan_interval
+        )
+        self._start("purge", lambda: purge.purge(self._store), purge.PERIOD_S)
+
+    def start(self) -> None:
+        """Begin to claim, and to keep what is claimed."""
+        options, lanes, nudges = self._options, self._place.lanes, self._nudges
+        # a wake for work is what makes this round; its period is the net below a lost wake
+        claims, renewals = nudges["claim"], nudges["renewal"]
+        wakes = {Wake.ready: claims, Wake.attention: renewals}
+        self._listening = self._store.listen(lambda wake: wakes[wake].set(), frozenset(wakes))
+        self._start("claim", self._claiming.act, options.timer_poll_interval_s, claims)
+        every_s = renew_every_s(options.lock_ttl)
+        hung = Hung(lanes, self.court(), self.rungs().limit_of_workflow, every_s, self._place.setup.clock)
+        self._start("hung turns", hung.act, every_s)
+        self._start("renewal", Renewal(self._store, lanes, self._lock_ttl_ms).act, every_s, renewals)
+        self._start("strays", self._strays.act, every_s, nudges["strays"])
+        self._start("hand-back", self.handback.act, _NEVER_S, self.handback.nudge)
+        if self._retrials is not None:
+            self._start("retrial", self._retrials.act, options.timer_poll_interval_s, self._retrials.nudge)
+        self._place.health.on_doubt = nudges["beat"].set
+        self._start("beat", self._beat, _BEAT_S, nudges["beat"])
+        self._start("box beat", self._beat_box, _BOX_BEAT_S)
+
+    def climb(self, ladder: Ladder) -> None:
+        """Make the round of the ladder."""
+
+        async def act() -> None:
+            await ladder.act()
+            work.period_s = ladder.rest_s
+
+        work = Round(name="ladder", act=act, period_s=ladder.rest_s, nudge=ladder.nudge)
+        self._rounds.start(work)
+
+    def rungs(self) -> Rungs:
+        """How long code may keep the lane here."""
+        lock_ttl, programs = self._options.lock_ttl, self._place.setup.programs
+        return Rungs(
+            evacuate_s=self._options.evacuate_after_s,
+            limit_s=block_limit_s(lock_ttl, None),
+            limits_s={each.name: block_limit_s(lock_ttl, each.timeout_s) for each in programs},
+        )
+
+    def drain(self) -> None:
+        """Claim no more; whoever asks why a run waits is told so."""
+        self._nudges["beat"].set()
+        if self._retrials is not None:
+            self._retrials.drain()
+
+    async def stop(self, patience_s: float) -> None:
+        """End all rounds."""
+        self._listening.close()
+        await self._rounds.stop(patience_s)
+
+    def _blamed(self, _incarnation: str, blamed: Blamed) -> None:
+        """A burial has found a suspect, perhaps: it need not wait for the next look."""
+        if blamed.suspect and self._retrials is not None:
+            self._retrials.nudge.set()
+
+    def _start(
+        self, name: str, act: Callable[[], Awaitable[None]], period_s: float, nudge: asyncio.Event | None = None
+    ) -> None:
+        self._rounds.start(Round(name=name, act=act, period_s=period_s, nudge=nudge or asyncio.Event()))
+
+    async def _beat(self) -> None:
+        place = self._place
+        record = WorkerRecord(
+            incarnation=place.setup.incarnation,
+            worker_id=place.worker_id,
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            serves=place.lanes.serves,
+            capacity=place.setup.capacity,
+            running=len(place.lanes.held()) if place.health.started else 0,
+            draining=place.health.draining,
+        )
+        # first, because this one does not wait for ever: a beat would, behind whoever keeps the store's write lock
+        await self._store.ping()
+        place.health.store_answered()
+        await self._store.beat(record, _FORGET_MS)
+
+    async def _beat_box(self) -> None:
+        self._place.box.beat_control(self._mono_ms())
