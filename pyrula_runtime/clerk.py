@@ -2,8 +2,10 @@
 
 **Model.** One asyncio thread that listens to the supervisor and makes rounds over the store. The supervisor names the
 dead (`Bury`): whatever such an incarnation holds is freed in the same moment, and once more a second later (see
-duties.burial); each look is answered by a `Buried`. The boxes of dead workers whom nobody names, such as those of a
-supervisor that was killed, are found by a round. Orphan scan, retention and the count of the queue are rounds as well.
+duties.burial); each look is answered by a `Buried`, after a `Judged` for every run that was blamed. The boxes of dead
+workers whom nobody names, such as those of a supervisor that was killed, are found by a round. For workers that live
+and cannot speak (`StandIn`) it keeps locks alive and hands runs back (see duties.standing_in). Orphan scan, retention
+and the count of the queue are rounds as well.
 
 **Nothing is lost with it.** It keeps no truth: what is held stands in the store, who is to be buried in boxes and in
 the supervisor, which tells a new clerk again. So it may be killed at any moment, and it hands nothing over.
@@ -33,9 +35,12 @@ from setproctitle import setproctitle
 
 from pyrula_runtime import hygiene
 from pyrula_runtime.core.errors import ConfigurationError, StoreUnavailable
+from pyrula_runtime.core.locks import renew_every_s
 from pyrula_runtime.core.status import TERMINAL, RunStatus
 from pyrula_runtime.duties import orphans, purge
+from pyrula_runtime.duties.blaming import Blamed, budget_of
 from pyrula_runtime.duties.burial import SECOND_LOOK_MS, Burial
+from pyrula_runtime.duties.standing_in import StandingIn
 from pyrula_runtime.engine.health import Health
 from pyrula_runtime.engine.rounds import Round, Rounds
 from pyrula_runtime.leaving import quit_at_once
@@ -45,7 +50,23 @@ from pyrula_runtime.stores.clock import Clock, SystemClock
 from pyrula_runtime.stores.opening import open_store
 from pyrula_runtime.stores.protocol import Store
 from pyrula_runtime.uplink import Uplink
-from pyrula_runtime.wire import Buried, Bury, CannotStart, Drain, Hello, Message, Queue, Ready, Start, WireError, cut
+from pyrula_runtime.wire import (
+    Buried,
+    Bury,
+    CannotStart,
+    Drain,
+    Evacuated,
+    Finding,
+    Hello,
+    Judged,
+    Message,
+    Queue,
+    Ready,
+    StandIn,
+    Start,
+    WireError,
+    cut,
+)
 from pyrula_runtime.workflows.logs import log_without_waiting
 
 log = logging.getLogger("pyrula.clerk")
@@ -58,6 +79,8 @@ _COUNT_S, _COUNT_IDLE_S = 2.0, 5.0
 # how often the right to write is proved while all is well; after a failure, at every count
 _PROOF_MS = 10_000
 _AFTER_OUTAGE_S = 1.0
+# so many runs are named in one message; an id has 128 bytes at most
+_RUNS = 200
 # a second look comes this much later than it must, so that it does not come in vain
 _SLACK_S = 0.01
 # how long a drain waits for the dead that were not looked at yet, then for the rest
@@ -79,7 +102,11 @@ class Clerk:
         self._stop = asyncio.Event()
         self._opened = asyncio.Event()
         self._rounds = Rounds(self._health, random.random, self._stop.set)
-        self._burial = Burial(store, directory, clock.mono_ms)
+        self._burial = Burial(store, directory, clock, budget_of(self._options), self._judged)
+        self._lock_ttl_ms = round(self._options.lock_ttl * 1000)
+        self._standing_in = StandingIn(store, self._lock_ttl_ms, clock.mono_ms, self._evacuated)
+        every_s = renew_every_s(self._options.lock_ttl)
+        self._renewal = Round(name="standing in", act=self._standing_in.act, period_s=every_s)
         self._looks: dict[str, asyncio.Task[None]] = {}
         self._count = Round(name="count", act=self._count_queue, period_s=_COUNT_S)
         self._counts: Counter[str] = Counter()
@@ -107,6 +134,7 @@ class Clerk:
         self._rounds.start(Round(name="burial", act=self._burial.act, period_s=_BOXES_S))
         self._rounds.start(Round(name="orphan scan", act=self._scan, period_s=self._options.orphan_scan_interval))
         self._rounds.start(Round(name="purge", act=lambda: purge.purge(self._store), period_s=purge.PERIOD_S))
+        self._rounds.start(self._renewal)
         self._rounds.start(self._count)
         await self._stop.wait()
 
@@ -150,30 +178,37 @@ class Clerk:
 
     def _obey(self, message: Message) -> None:
         if isinstance(message, Bury):
-            self._bury(message.incarnation)
+            self._standing_in.over(message.incarnation)
+            self._bury(message.incarnation, message.finding)
+        elif isinstance(message, StandIn):
+            if self._standing_in.hear(message):
+                self._renewal.nudge.set()
         elif isinstance(message, Drain):
             self._stop.set()
 
     # the dead
 
-    def _bury(self, incarnation: str) -> None:
+    def _bury(self, incarnation: str, finding: Finding) -> None:
         """Look at once. Told again meanwhile, the looks under way are the answer."""
         if incarnation not in self._looks:
             self._burial.in_hand.add(incarnation)
-            task = asyncio.create_task(self._look_until_final(incarnation), name=f"pyrula burial {incarnation}")
+            looking = self._look_until_final(incarnation, finding)
+            task = asyncio.create_task(looking, name=f"pyrula burial {incarnation}")
             self._looks[incarnation] = task
             task.add_done_callback(lambda task: self._looked(incarnation, task))
 
-    async def _look_until_final(self, incarnation: str) -> None:
+    async def _look_until_final(self, incarnation: str, finding: Finding) -> None:
         await self._opened.wait()
         while True:
             try:
-                look = await self._burial.look(incarnation)
+                look = await self._burial.look(incarnation, finding)
             except StoreUnavailable as error:
                 self._health.store_failed(error)
                 await asyncio.sleep(_AFTER_OUTAGE_S)
                 continue
-            self._uplink.say(Buried(incarnation=incarnation, run_ids=look.freed, final=look.final))
+            for blamed in look.blamed:
+                self._judged(incarnation, blamed)
+            self._uplink.say(Buried(incarnation=incarnation, run_ids=look.freed[:_RUNS], final=look.final))
             if look.freed:
                 log.info("runs of the dead worker %s go on: %s", incarnation, ", ".join(look.freed))
             if look.final:
@@ -181,6 +216,30 @@ class Clerk:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), SECOND_LOOK_MS / 1000 + _SLACK_S)
                 return  # whoever drains a clerk needs no more of it; a box that is left is found at the next start
+
+    def _judged(self, incarnation: str, blamed: Blamed) -> None:
+        """Tell what a death meant for a run. A new suspect is counted at once, so that it gets its cell."""
+        message = Judged(
+            incarnation=self._incarnation,
+            worker=incarnation,
+            run_id=blamed.run_id,
+            workflow=blamed.workflow,
+            cause=blamed.cause.value,
+            step=blamed.step,
+            line=cut(blamed.line),
+            charged=blamed.charged,
+            marked=blamed.marked,
+            suspect=blamed.suspect,
+            quarantined=blamed.quarantined,
+        )
+        self._uplink.say(message)
+        if blamed.suspect or blamed.quarantined:
+            self._count.nudge.set()
+
+    def _evacuated(self, worker: str, run_ids: tuple[str, ...]) -> None:
+        for start in range(0, len(run_ids), _RUNS):
+            part = run_ids[start : start + _RUNS]
+            self._uplink.say(Evacuated(incarnation=self._incarnation, worker=worker, run_ids=part))
 
     def _looked(self, incarnation: str, task: asyncio.Task[None]) -> None:
         del self._looks[incarnation]
@@ -193,7 +252,7 @@ class Clerk:
     # the rounds
 
     async def _scan(self) -> None:
-        await orphans.scan(self._store, round(self._options.lock_ttl * 1000))
+        await orphans.scan(self._store, self._lock_ttl_ms)
 
     async def _count_queue(self) -> None:
         """Count, prove the store if need be, tell; and rest for longer while nothing changes."""
@@ -203,15 +262,19 @@ class Clerk:
                 await self._store.ping()
                 self._proved_ms = self._clock.mono_ms()
                 self._health.store_answered()
-            self._counts = Counter()
-            for (_, status), count in (await self._store.counts(OPEN)).items():
-                self._counts[status.value] += count
+            self._counts = await self._counted()
         except StoreUnavailable as error:
             self._health.store_failed(error)
             raise
         finally:
             self._tell_queue()
         self._count.period_s = _COUNT_S if self._counts != before else min(2 * self._count.period_s, _COUNT_IDLE_S)
+
+    async def _counted(self) -> Counter[str]:
+        counts: Counter[str] = Counter(suspects=await self._store.suspects())
+        for (_, status), count in (await self._store.counts(OPEN)).items():
+            counts[status.value] += count
+        return counts
 
     def _tell_queue(self) -> None:
         message = Queue(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 from urllib.parse import quote
@@ -65,3 +66,19 @@ def sweep(directory: Path) -> None:
     for path in (directory / "stacks").glob("*.stack"):
         if not boxes_in(directory).joinpath(path.stem).with_suffix(".box").exists():
             forget(path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrashNote:
+    """What a dying process has written: `kind` is "signal" (a fatal one), "exit" (os._exit) or "timeout"."""
+
+    kind: str
+    stack: str
+    line: str = ""
+
+
+def crash_of(path: Path) -> CrashNote | None:
+    """What the process of this file wrote as it died; None if it wrote nothing."""
+    text = written(path, 0)
+    begin = text.rfind("Fatal Python error: ")
+    return CrashNote(kind="signal", stack=text[begin:]) if begin >= 0 else None

@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 from pyrula.workflows import RunStatus
+from pyrula_runtime.core.blame import Budget
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.duties.burial import Burial, free_all
 from pyrula_runtime.stores.opening import open_store
@@ -16,6 +17,7 @@ from tests.faults.check_history import check, history_of
 from tests.faults.history import final_runs, load
 from tests.faults.plan import Point
 from tests.faults.world import BRISK, World
+from tests.store.manual_clock import ManualClock
 
 EAGER: dict[str, Any] = BRISK | {"orphan_scan_interval": 0.1}
 LOCK_TTL_S = 2.0  # three times a renewal's period, so that a busy machine does not let it lapse
@@ -111,12 +113,12 @@ async def test_of_two_burials_of_one_dead_each_run_is_freed_by_one(world: World)
 
 async def test_the_box_of_the_dead_goes_after_a_second_look(world: World) -> None:
     held = await hold_and_die(world, 1)
-    now_ms = 1_000
-    burial = Burial(world.store, world.directory / "run", lambda: now_ms)
+    clock = ManualClock()
+    burial = Burial(world.store, world.directory / "run", clock, Budget())
     await burial.act()
     assert (await world.read(held[0])).status is RunStatus.queued
     assert len(world.boxes()) == 1
-    now_ms += 1_000
+    clock.move(1_000)
     await burial.act()
     assert world.boxes() == []
 

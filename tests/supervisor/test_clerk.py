@@ -196,10 +196,10 @@ async def test_it_counts_what_is_open_and_tells_no_secret(lines: Lines, store: S
     await store.submit(new_run())
     clerk = await serving(lines, url)
     told = await clerk.told(Queue)
-    assert told.counts == {"queued": 1, "running": 2}
+    assert told.counts == {"queued": 1, "running": 2, "suspects": 0}
     assert (told.store_url, told.store_ok, told.store_fault) == (store.url, True, "")
     await store.submit(new_run())
-    assert (await clerk.told(Queue)).counts == {"queued": 2, "running": 2}
+    assert (await clerk.told(Queue)).counts == {"queued": 2, "running": 2, "suspects": 0}
 
 
 async def test_a_drain_ends_it_after_what_it_was_told(lines: Lines, store: Store, url: str) -> None:
