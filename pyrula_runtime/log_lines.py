@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 FIELDS = ("run_id", "workflow", "step", "attempt")
 # what machines read besides: which event it is, of which slot, and what is known of it
-_MORE = ("event", "slot", "line", "verdict", "cause")
+_MORE = ("event", "slot", "op_id", "line", "for_s", "verdict", "cause", "run_ids")
 
 
 class TextFormat(logging.Formatter):
@@ -39,7 +39,8 @@ class JsonFormat(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        told |= {field: value for field in (*FIELDS, *_MORE) if (value := getattr(record, field, "")) != ""}
+        told |= {field: value for field in FIELDS if (value := getattr(record, field, ""))}
+        told |= {field: value for field in _MORE if (value := getattr(record, field, "")) != ""}
         if record.exc_info:
             told["exception"] = self.formatException(record.exc_info)
         return json.dumps(told, default=str)

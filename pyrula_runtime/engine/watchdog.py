@@ -161,7 +161,11 @@ def log_block(block: Block) -> None:
     whose = block.whose
     if whose is None:
         log.warning(
-            "lane blocked for %.1f s by code of no run, at %s\n%s", block.for_s, block.line, block.stack.rstrip()
+            "lane blocked for %.1f s by code of no run, at %s\n%s",
+            block.for_s,
+            block.line,
+            block.stack.rstrip(),
+            extra=_fields(block),
         )
         return
     what = f"step {whose.step!r}" if whose.step else "the workflow's body"
@@ -173,10 +177,17 @@ def log_block(block: Block) -> None:
         what,
         block.line,
         block.stack.rstrip(),
-        extra={"run_id": whose.run_id, "workflow": whose.workflow, "step": whose.step},
+        extra=_fields(block),
     )
 
 
 def log_end(blocked_s: float) -> None:
     """Tell people that the lane goes on."""
-    log.warning("lane free again after %.1f s", blocked_s)
+    log.warning("lane free again after %.1f s", blocked_s, extra={"event": "lane:free", "for_s": round(blocked_s, 3)})
+
+
+def _fields(block: Block) -> dict[str, object]:
+    fields: dict[str, object] = {"event": "lane:blocked", "line": block.line, "for_s": round(block.for_s, 3)}
+    if (whose := block.whose) is not None:
+        fields |= {"run_id": whose.run_id, "workflow": whose.workflow, "step": whose.step, "op_id": whose.op_id}
+    return fields
