@@ -99,9 +99,9 @@ runs = Group(
     late={
         "list": ("runs", "list_runs"),
         "show": ("show", "show"),
-        "why": ("runs", "why"),
+        "why": ("why", "why"),
         "cancel": ("runs", "cancel"),
-        "requeue": ("runs", "requeue"),
+        "requeue": ("requeue", "requeue"),
     },
 )
 

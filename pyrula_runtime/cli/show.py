@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pyrula_runtime.cli.commands import example
+from pyrula_runtime.cli.evidence import is_poison, print_evidence
 from pyrula_runtime.cli.flags import STORE, flag
 from pyrula_runtime.cli.runs import now_ms
 from pyrula_runtime.cli.session import as_json, ask, compact
@@ -50,6 +51,7 @@ def show(run_id: str, *, wants_json: bool, store_url: str | None) -> None:
         click.echo()
         for line in _error_lines(told["error"], stacks):
             click.echo(line)
+    print_evidence(told, now_ms())
 
 
 def _print_header(told: dict[str, Any], now_at_ms: int) -> None:
@@ -66,6 +68,8 @@ def _print_header(told: dict[str, Any], now_at_ms: int) -> None:
             ("started", dated(told["started_ms"], now_at_ms) + (f", queued for {waited}" if waited else "")),
             ("finished", dated(told["finished_ms"], now_at_ms) + (f", took {took}" if took else "")),
             ("charges", f"{len(told['charges'])}" if told["charges"] else ""),
+            ("marks", f"{len(told['marks'])}" if told["marks"] else ""),
+            ("suspect", "yes: it is tried again alone" if told["suspect"] else ""),
             ("held by", told["owner"] or ""),
             ("input", _cut(compact(told["input"]))),
             ("result", _cut(compact(told["result"])) if told["status"] == "completed" else ""),
@@ -139,6 +143,8 @@ def _sentence(error: dict[str, Any]) -> str:
 def _error_lines(error: dict[str, Any], stacks: _Stacks) -> Iterator[str]:
     yield click.style(f"{error['type']}: {harmless(error['message'])}", fg="red")
     yield from stacks.lines(error)
+    if is_poison(error):
+        return
     detail = {name: value for name, value in (error.get("detail") or {}).items() if value not in ("", None)}
     if detail:
         yield harmless(", ".join(f"{name} = {value}" for name, value in detail.items()))

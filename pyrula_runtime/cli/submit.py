@@ -13,6 +13,7 @@ import click
 from pyrula_runtime.cli.commands import example
 from pyrula_runtime.cli.endings import FAILED, say
 from pyrula_runtime.cli.flags import STORE, flag
+from pyrula_runtime.cli.numbers import LONGEST_WAIT_S, Finite
 from pyrula_runtime.cli.session import as_json, ask, compact
 from pyrula_runtime.core.errors import RunEnded, UsageError
 from pyrula_runtime.options import IDEMPOTENCY_TTL, WorkerOptions
@@ -31,7 +32,7 @@ _LONGEST_WHOLE = 20
 @click.option("--idempotency-key", metavar="TEXT", help="Submit once: the same key gives the same run again.")
 @click.option("--run-id", metavar="TEXT", help="Id of the new run; unset, one is made.")
 @click.option("--wait", is_flag=True, help="Wait for the run to end and print its result; exit code 1 if it failed.")
-@click.option("--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="How long to wait; needs --wait.")
+@click.option("--timeout", type=Finite(0, LONGEST_WAIT_S), metavar="SECONDS", help="How long to wait; needs --wait.")
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
 @flag(IDEMPOTENCY_TTL)
 @flag(STORE)

@@ -21,7 +21,7 @@ LOWEST_RATE, HIGHEST_RATE = 1 / 3600, 10_000.0
 # at most as many at once; more are sent on in several calls (runs)
 MOST = 1_000_000
 # no run is older (s)
-_CENTURY_S = 100 * 366 * 86_400
+CENTURY_S = 100 * 366 * 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +67,8 @@ def choice(
 def _before(now_ms: int, span_s: float | None, name: str) -> int | None:
     if span_s is None:
         return None
-    if not 0 <= span_s <= _CENTURY_S:
-        raise UsageError(f"{name}={span_s} must be a number of seconds from 0 to {_CENTURY_S}")
+    if not 0 <= span_s <= CENTURY_S:
+        raise UsageError(f"{name}={span_s} must be a number of seconds from 0 to {CENTURY_S}")
     return now_ms - round(span_s * 1000)
 
 
