@@ -32,11 +32,17 @@ def forge() -> Iterator[Path]:
 
 
 @pytest.fixture
-def new_world(forge: Path) -> NewWorld:
+def isolation(request: pytest.FixtureRequest) -> str:
+    """Where workers run the turns of async workflows; a test that says nothing gets the default."""
+    return str(getattr(request, "param", "lane"))
+
+
+@pytest.fixture
+def new_world(forge: Path, isolation: str) -> NewWorld:
     @asynccontextmanager
     async def made() -> AsyncIterator[World]:
         with tempfile.TemporaryDirectory(prefix="pyw") as name:
-            world = World(Path(name), forge)
+            world = World(Path(name), forge, isolation)
             await world.open()
             try:
                 yield world

@@ -13,6 +13,8 @@ from tests.faults.history import whole_journal
 from tests.faults.plan import Point
 from tests.faults.world import BRISK, NewWorld, World
 
+pytestmark = pytest.mark.parametrize("isolation", ["lane", "turn"], indirect=True)
+
 CANCELLED = ["v", "c", "w"]  # the first step's value, the cancel, the step that the body gave up
 
 

@@ -17,6 +17,8 @@ from pyrula.workflows import RunStatus
 from tests.faults.plan import Point
 from tests.faults.world import Gate, Process, Visit, World
 
+pytestmark = pytest.mark.parametrize("isolation", ["lane", "turn"], indirect=True)
+
 SHORT: dict[str, Any] = {"shutdown_grace": 0.3, "cancel_timeout": 0.3}
 BOUND_S = SHORT["shutdown_grace"] + 3 * SHORT["cancel_timeout"]
 BUSY_S = 2.0  # what a machine that is busy with other tests may add

@@ -30,6 +30,10 @@ SWEEPS = [("ten", verb, phase) for verb in VERBS for phase in PHASES] + [
 ]
 
 
+# the calls of a turn that is isolated are made on another loop
+SWEPT_ISOLATED = [("ten", "claim", "answered"), ("ten", "commit", "sent"), ("side by side", "commit", "answered")]
+
+
 async def is_survived(world: World, workflow: str, kill: Point, expected: Undisturbed) -> bool:
     """Kill a worker at this point, and let another one finish; False if the point was never reached."""
     run = await world.submit(workflow)
@@ -48,7 +52,11 @@ async def is_survived(world: World, workflow: str, kill: Point, expected: Undist
     return True
 
 
-@pytest.mark.parametrize(("workflow", "verb", "phase"), SWEEPS)
+@pytest.mark.parametrize(
+    ("isolation", "workflow", "verb", "phase"),
+    [("lane", *sweep) for sweep in SWEEPS] + [("turn", *sweep) for sweep in SWEPT_ISOLATED],
+    indirect=["isolation"],
+)
 async def test_a_kill_at_any_call_costs_nothing(new_world: NewWorld, workflow: str, verb: str, phase: str) -> None:
     async with new_world() as world:
         expected = await undisturbed(world, workflow)

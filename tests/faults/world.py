@@ -172,7 +172,8 @@ class Gate:
 class World:
     """One store and all that happens around it."""
 
-    def __init__(self, directory: Path, forge: Path) -> None:
+    def __init__(self, directory: Path, forge: Path, isolation: str = "lane") -> None:
+        """`isolation` is where its workers run the turns of async workflows."""
         self.directory = directory
         self.path = directory / "s.db"
         self.url = f"sqlite:///{self.path}"
@@ -180,6 +181,7 @@ class World:
         self.store = open_store(self.url)
         self.client = WorkflowClient(self.store)
         self._forge = forge
+        self._isolation = isolation
         self._processes: list[Process] = []
         self._gates: list[Gate] = []
 
@@ -220,7 +222,7 @@ class World:
             "store": self.url,
             "runtime": str(self.directory / "run"),
             "log": str(self.directory / f"{name}.log"),
-            "options": dict(options or {}),
+            "options": {"isolation": self._isolation, **(options or {})},
             "faults": [point.told() for point in faults],
         }
         reader, writer = await asyncio.open_unix_connection(self._forge)

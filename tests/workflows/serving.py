@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from pyrula.workflows import WorkflowClient, open_store
-from pyrula_runtime.options import WorkerOptions
+from pyrula_runtime.options import Isolation, WorkerOptions
 from pyrula_runtime.worker import Worker, WorkerSetup
 from pyrula_runtime.workflows.programs import program_of
 from pyrula_runtime.workflows.workflow import Workflow
 
 LIMIT_S = 20.0  # only a failing test waits so long
+ISOLATION: Isolation = "lane"  # where workers run async turns; tests may change it
 
 
 def url_in(folder: Path) -> str:
@@ -28,7 +29,7 @@ async def worker_in(folder: Path, *workflows: Workflow[..., Any, Any]) -> AsyncI
     setup = WorkerSetup(
         programs=[program_of(each) for each in workflows],
         store=open_store(url_in(folder)),
-        options=WorkerOptions(shutdown_grace=1, cancel_timeout=2),
+        options=WorkerOptions(shutdown_grace=1, cancel_timeout=2, isolation=ISOLATION),
         runtime_dir=folder / "run",
     )
     worker = Worker(setup)

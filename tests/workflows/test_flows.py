@@ -28,7 +28,14 @@ from pyrula.workflows import (
     step,
     workflow,
 )
+from tests.workflows import serving
 from tests.workflows.serving import LIMIT_S, served
+
+
+@pytest.fixture(params=["lane", "turn"], autouse=True)
+def isolation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything here is true wherever turns run."""
+    monkeypatch.setattr(serving, "ISOLATION", request.param)
 
 
 class Line(BaseModel):
