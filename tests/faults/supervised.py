@@ -87,9 +87,13 @@ class Supervised:
         with contextlib.suppress(NoSupervisor):
             self._door.ask(Request(command=command, number=number))
 
+    def box_of(self, row: Row) -> Path:
+        """Where the black box of a child is."""
+        return self._runtime / "pyrula" / "boxes" / f"{row['incarnation']}.box"
+
     def runs_of(self, row: Row) -> list[str]:
         """The runs that a child holds, by its black box."""
-        view = read_box(self._runtime / "pyrula" / "boxes" / f"{row['incarnation']}.box")
+        view = read_box(self.box_of(row))
         return [] if view is None or not view.held else [held.run_id for held in view.in_flight]
 
     def send(self, pid: int, number: signal.Signals) -> None:
