@@ -63,10 +63,10 @@ def requeue(
     store_url: str | None,
     **described: Any,
 ) -> int:
-    """Send runs on after a fix: those named, or all that the flags describe.
+    """Send runs on after a fix.
 
-    Runs that failed, are paused or were quarantined. A failed one goes on at the step that failed it, and what is held
-    against it is forgiven. A paused run is as old as its submit. Exit code 1 if any refuses.
+    Those named, or all that failed, are paused or were quarantined and that the flags describe. A failed run goes on at
+    the step that failed it; what is held against a run is forgiven. Exit code 1 if any refuses.
     """
     is_described = any(value not in (None, ()) for value in described.values())
     if run_ids and is_described:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import socket
 import sqlite3
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
+from pyrula_runtime.cli.commands import pyrula
+from pyrula_supervisor.cli.group import supervisor
 from tests.cli.sites import PATIENCE_S, PYRULA, Site
 
+RATES = ("0", "-1", "nan", "inf", "1e30", "0.0001/h", "10001", "5/week", "")
 SERVE = ("worker", "--workflow", "app:order")
 
 
@@ -127,7 +132,6 @@ def test_absurd_options_are_refused(site: Site, flag: str, value: str) -> None:
     ("url", "words"),
     [
         ("postgres://host/db", "scheme 'postgres' is unknown"),
-        ("valkey://host:6379/0", "does not serve valkey:// stores yet"),
         ("pyrula.db", "has no scheme"),
         ("sqlite:///", "names no file"),
         ("sqlite:////tmp/x.db?mode=ro", "parameters"),
@@ -176,6 +180,18 @@ def test_a_port_in_use_is_one_sentence(site: Site) -> None:
         ((*SERVE, "--lock-ttl"), "requires an argument"),
         (("runs", "list", "--status", "done"), "'done'"),
         (("runs", "list", "--limit", "0"), "0"),
+        (("runs", "list", "--limit", "1" + "0" * 30), "is not in the range"),
+        (("runs", "list", "--limit", "9" * 5_000), "is not a valid integer"),
+        (("runs", "requeue"), "say which runs: their ids, or flags such as --status quarantined"),
+        (("runs", "requeue", "r-1", "--status", "failed"), "give the ids of runs, or flags that say which runs; not"),
+        (("runs", "requeue", "r-1", "--limit", "1"), "not both"),
+        (("runs", "requeue", "--status", "running"), "'running' is not one of 'failed', 'paused', 'quarantined'"),
+        (("runs", "requeue", "--cause", "blameless"), "'blameless' is not one of 'loop_blocked'"),
+        (("runs", "requeue", "--workflow", ""), "workflow name '' must be"),
+        (("runs", "requeue", "--older-than", "3 weeks"), "is no length of time; write it like 90s, 30min, 2h or 1d"),
+        (("runs", "requeue", "--newer-than", "999999999d"), "is no length of time"),
+        (("runs", "requeue", "--status", "failed", "--limit", "0"), "is not in the range"),
+        *((("runs", "requeue", "r-1", "--rate", rate), "is no rate; write it like 5/s") for rate in RATES),
         (("runs", "show"), "Missing argument 'RUN'"),
         (("runs", "show", "nope"), "no run 'nope' in this store"),
         (("runs", "why", "nope"), "no run 'nope' in this store"),
@@ -186,6 +202,8 @@ def test_a_port_in_use_is_one_sentence(site: Site) -> None:
         (("submit", "order", "[" * 1_000 + "]" * 1_000), "depth exceeded"),
         (("submit", "order", "@missing.json"), "cannot read the input from missing.json"),
         (("submit", "order", "--timeout", "3"), "give --wait with it"),
+        (("submit", "order", "--wait", "--timeout", "nan"), "'nan' is no number"),
+        (("submit", "order", "--wait", "--timeout", "inf"), "is not in the range"),
         (("submit", "order", "--run-id", "no good"), "run id 'no good' must be"),
         (("store", "check"), "there is no store at"),
         (("store", "backup", "copy.db"), "there is no store at"),
@@ -256,3 +274,26 @@ def test_an_output_that_is_full_is_one_sentence(site: Site, args: tuple[str, ...
         )
     assert done.returncode == 1
     assert done.stderr == "pyrula: the output could not be written: No space left on device\n"
+
+
+def numbers(command: click.Command, path: str) -> Iterator[tuple[str, object]]:
+    """Every parameter of a command and of those below it that is a number."""
+    for parameter in command.params:
+        if isinstance(parameter.type, click.types.IntParamType | click.types.FloatParamType):
+            yield f"{path} {parameter.name}", parameter.type
+    if isinstance(command, click.Group):
+        for name in command.list_commands(click.Context(command)):
+            below = command.get_command(click.Context(command), name)
+            assert below is not None
+            yield from numbers(below, f"{path} {name}")
+
+
+def test_every_number_has_bounds() -> None:
+    found = {**dict(numbers(pyrula, "pyrula")), **dict(numbers(supervisor, "pyrula-supervisor"))}
+    assert {"pyrula runs list limit", "pyrula submit timeout", "pyrula-supervisor scale procs"} <= set(found)
+    unbounded = [
+        name
+        for name, kind in found.items()
+        if not isinstance(kind, click.IntRange | click.FloatRange) or kind.min is None or kind.max is None
+    ]
+    assert unbounded == []
