@@ -10,11 +10,11 @@ from pyrula.workflows import RunStatus, UsageError, WorkflowClient, WorkflowCont
 
 
 @workflow
-async def gated(ctx: WorkflowContext) -> None: ...
+async def listed(ctx: WorkflowContext) -> None: ...
 
 
 async def test_listing(client: WorkflowClient) -> None:
-    runs = [(await client.submit(name, number)).run_id for number, name in enumerate(("gated", "mended", "gated"))]
+    runs = [(await client.submit(name, number)).run_id for number, name in enumerate(("listed", "mended", "listed"))]
     await client.cancel(runs[0])
 
     async def ids(**query: Any) -> list[str]:
@@ -24,13 +24,13 @@ async def test_listing(client: WorkflowClient) -> None:
     assert await ids() == newest
     assert await ids(limit=2) == newest[:2]
     assert await ids(before=newest[0]) == newest[1:]
-    assert set(await ids(workflow=gated)) == {runs[0], runs[2]}
+    assert set(await ids(workflow=listed)) == {runs[0], runs[2]}
     assert await ids(workflow="mended") == [runs[1]]
     assert await ids(status="cancelled") == [runs[0]]
     assert await ids(status=RunStatus.cancelled, workflow="mended") == []
     assert await ids(status=["cancelled", RunStatus.queued]) == newest
     (summary,) = await client.list(status="cancelled")
-    assert (summary.workflow, summary.status, summary.started_ms) == ("gated", RunStatus.cancelled, None)
+    assert (summary.workflow, summary.status, summary.started_ms) == ("listed", RunStatus.cancelled, None)
     assert summary.finished_ms is not None
     with pytest.raises(UsageError, match="'lost' is not a valid RunStatus; a status is one of queued, running"):
         await client.list(status="lost")
