@@ -49,8 +49,9 @@ class CellClaiming:
 
     async def act(self) -> None:
         """Claim a suspect, unless there was one."""
-        if self._has_claimed or self._taker.draining or not self._setup.slots.take_all():
+        if self._has_claimed or self._taker.draining:
             return
+        free = self._setup.slots.take_all()
         try:
             claims = await self._setup.store.claim(replace(self._setup.claim_request(1), suspects=True))
             self._has_claimed = bool(claims)
@@ -58,8 +59,7 @@ class CellClaiming:
             self._doubt()
             raise
         finally:
-            if not self._has_claimed:
-                self._setup.slots.give(1)
+            self._setup.slots.give(free - self._has_claimed)
         if claims:
             self._timer.cancel()
             self._taker.take(claims)
