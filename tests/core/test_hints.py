@@ -67,7 +67,7 @@ def test_the_line_says_more_than_the_stack() -> None:
     assert "await asyncio.sleep()" in hint(Cause.loop_blocked, line("time.sleep(9)"), stack("/lib/threading.py"))
 
 
-@pytest.mark.parametrize("cause", set(Cause) - {Cause.blameless})
+@pytest.mark.parametrize("cause", [each for each in Cause if each is not Cause.blameless])
 def test_every_other_end_has_a_way_out(cause: Cause) -> None:
     assert hint(cause, line("native.call()"))
     assert len({hint(each, "") for each in Cause}) == len(Cause)
