@@ -28,10 +28,13 @@ class Scene:
 
     async def _seek(self) -> None: ...
 
-    @property
     def is_open(self) -> bool:
         """Whether ordinary work is claimed."""
         return not self.claiming.paused and not self.desk.commons.no_successors.is_set()
+
+    def is_alone(self) -> bool:
+        """Whether a suspect runs, and nothing else."""
+        return self.retrials.is_alone
 
     def work(self, run_id: str) -> None:
         """An ordinary run is at work."""
@@ -43,17 +46,17 @@ async def test_an_idle_worker_runs_a_suspect_at_once_and_goes_on() -> None:
     scene.store.line = ["s", "t"]
     await scene.retrials.act()
     assert scene.lanes.taken == ["s"]
-    assert scene.retrials.is_alone
-    assert not scene.is_open
+    assert scene.is_alone()
+    assert not scene.is_open()
     scene.lanes.begin("s")
     await scene.retrials.act()
-    assert scene.retrials.is_alone
+    assert scene.is_alone()
     scene.lanes.end("s")
     scene.retrials.slot_came_free()
     assert scene.retrials.nudge.is_set()
     await scene.retrials.act()
-    assert scene.is_open
-    assert not scene.retrials.is_alone
+    assert scene.is_open()
+    assert not scene.is_alone()
     assert scene.looks == ["look"]
     assert scene.lanes.taken == ["s"]  # the next one has to wait for the next look
 
@@ -64,10 +67,10 @@ async def test_a_busy_worker_leaves_it_to_idle_ones_first_then_finishes_what_it_
     scene.work("b")
     scene.store.line = ["s"]
     await scene.retrials.act()
-    assert scene.is_open
+    assert scene.is_open()
     assert scene.store.requests == []
     await scene.retrials.act()
-    assert not scene.is_open
+    assert not scene.is_open()
     assert scene.lanes.taken == []
     assert token("s") in scene.lanes.held()  # so that its lock is renewed
     assert not scene.desk.commons.coming.unseen(0)
@@ -89,7 +92,7 @@ async def test_a_suspect_that_another_worker_took_stops_nobody() -> None:
     await scene.retrials.act()
     scene.store.line = ["t"]
     await scene.retrials.act()
-    assert scene.is_open
+    assert scene.is_open()
     assert scene.store.requests == []
 
 
@@ -97,7 +100,7 @@ async def test_a_suspect_that_is_not_served_here_stops_nobody() -> None:
     scene = Scene()
     scene.store.suspects = _two  # type: ignore[method-assign]
     await scene.retrials.act()
-    assert scene.is_open
+    assert scene.is_open()
     assert scene.desk.slots.in_use == 0
 
 
@@ -113,7 +116,7 @@ async def test_a_suspect_that_a_stuck_lane_gives_back_is_waited_for_no_more() ->
     await scene.retrials.act()
     assert scene.desk.commons.coming.withdraw(token("s"))
     await scene.retrials.act()
-    assert scene.is_open
+    assert scene.is_open()
     assert scene.desk.slots.in_use == 0
     assert token("s") not in scene.lanes.held()
 
@@ -149,7 +152,7 @@ async def test_an_outage_leaves_everything_as_it_was() -> None:
     scene.store.fails = True
     with pytest.raises(StoreUnavailable):
         await scene.retrials.act()
-    assert scene.is_open
+    assert scene.is_open()
     assert scene.desk.slots.in_use == 0
 
 
