@@ -15,9 +15,24 @@ from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.stores.opening import open_store
 from pyrula_runtime.stores.protocol import Store, WorkerRecord
 from pyrula_runtime.stores.sqlite import write_lock
-from pyrula_runtime.wire import Buried, Bury, CannotStart, Drain, Hello, Queue, Ready, Role
+from pyrula_runtime.wire import (
+    Buried,
+    Bury,
+    CannotStart,
+    Drain,
+    Evacuated,
+    Finding,
+    Hello,
+    Judged,
+    Queue,
+    Ready,
+    Role,
+    Stage,
+    StandIn,
+)
 from tests.blackbox.holder import Holder
-from tests.store.samples import new_run, request
+from tests.duties.dying import Dying
+from tests.store.samples import new_run, request, until
 from tests.supervisor.lines import Line, Lines, start_of
 
 
@@ -254,3 +269,67 @@ async def test_a_stranger_on_the_line_changes_nothing(lines: Lines, store: Store
     socket.send_fds(clerk.ours, [b"no message"], [2])
     clerk.say(Bury(incarnation="dead"))
     await clerk.told(Buried, final=True)
+
+
+async def test_a_death_that_blames_is_told_before_the_burial_and_its_suspect_counted_at_once(
+    lines: Lines, store: Store, url: str, tmp_path: Path
+) -> None:
+    worker = Dying(tmp_path / "run" / "pyrula", store, "dead", "worker")
+    try:
+        one, other = await worker.claim(2)
+        worker.execute(one)
+        worker.kill()
+        clerk = await serving(lines, url)
+        await clerk.told(Queue)
+        clerk.say(Bury(incarnation="dead", finding=Finding(cause="crashed", worker="worker 0")))
+        told = await clerk.told(Judged, run_id=one.token.run_id)
+        assert (told.worker, told.workflow, told.cause, told.step) == ("dead", "order", "crashed", "pay")
+        assert (told.charged, told.marked, told.suspect, told.quarantined) == (0, True, True, False)
+        assert not [said for said in clerk.said if isinstance(said, Buried)]
+        neighbour = await clerk.told(Judged, run_id=other.token.run_id)
+        assert (neighbour.marked, neighbour.suspect) == (True, False)
+        # its round alone would come later than the second look
+        assert (await clerk.told(Queue)).counts == {"suspects": 1, "queued": 2}
+        assert not [said for said in clerk.said if isinstance(said, Buried) and said.final]
+    finally:
+        worker.end()
+
+
+async def test_the_poison_options_are_the_budget(lines: Lines, store: Store, url: str, tmp_path: Path) -> None:
+    worker = Dying(tmp_path / "run" / "pyrula", store, "dead", "worker")
+    try:
+        (claim,) = await worker.claim()
+        worker.execute(claim)
+        worker.kill()
+        clerk = lines.spawn(start_of(Role.clerk, "clerk", url, options={"poison_max_retries": 0}))
+        await clerk.told(Ready)
+        clerk.say(Bury(incarnation="dead", finding=Finding(cause="exited", exit="exited with code 7")))
+        told = await clerk.told(Judged)
+        assert (told.charged, told.quarantined, told.suspect) == (1, True, False)
+        assert await status_of(store, claim.token.run_id) is RunStatus.quarantined
+        assert (await clerk.told(Queue, counts={"suspects": 0, "quarantined": 1})).store_ok
+    finally:
+        worker.end()
+
+
+async def test_it_stands_in_for_a_mute_worker_until_that_is_over(lines: Lines, store: Store, url: str) -> None:
+    kept, *others = await held_by(store, "mute", 3)
+    clerk = await serving(lines, url)
+    before = await store.read(kept)
+    clerk.say(StandIn(incarnation="mute", stage=Stage.renew))
+
+    async def renewed() -> bool:
+        record = await store.read(kept)
+        assert record is not None
+        assert record.lock_left_ms is not None
+        # the clerk's locks live as long as its options say, which is longer than that of the claim
+        return before is not None and record.lock_left_ms > (before.lock_left_ms or 0)
+
+    await until(renewed)
+    clerk.say(StandIn(incarnation="mute", stage=Stage.evacuate, keep=kept))
+    told = await clerk.told(Evacuated, worker="mute")
+    assert sorted(told.run_ids) == sorted(others)
+    assert [await status_of(store, run) for run in (kept, *others)] == [RunStatus.running, *[RunStatus.queued] * 2]
+    clerk.say(StandIn(incarnation="mute", stage=Stage.over))
+    clerk.say(Bury(incarnation="mute", finding=Finding(cause="loop_blocked", guilty=kept, entries=1)))
+    assert (await clerk.told(Buried, incarnation="mute")).run_ids == (kept,)
