@@ -39,8 +39,9 @@ from pyrula_runtime.core.locks import renew_every_s
 from pyrula_runtime.core.status import TERMINAL, RunStatus
 from pyrula_runtime.duties import orphans, purge
 from pyrula_runtime.duties.blaming import Blamed, budget_of
-from pyrula_runtime.duties.burial import SECOND_LOOK_MS, Burial
+from pyrula_runtime.duties.burial import Burial, Look
 from pyrula_runtime.duties.standing_in import StandingIn
+from pyrula_runtime.duties.undertaker import AFTER_OUTAGE_S, Undertaker
 from pyrula_runtime.engine.health import Health
 from pyrula_runtime.engine.rounds import Round, Rounds
 from pyrula_runtime.leaving import quit_at_once
@@ -56,7 +57,6 @@ from pyrula_runtime.wire import (
     CannotStart,
     Drain,
     Evacuated,
-    Finding,
     Hello,
     Judged,
     Message,
@@ -78,11 +78,8 @@ _BOXES_S = 1.0
 _COUNT_S, _COUNT_IDLE_S = 2.0, 5.0
 # how often the right to write is proved while all is well; after a failure, at every count
 _PROOF_MS = 10_000
-_AFTER_OUTAGE_S = 1.0
 # so many runs are named in one message; an id has 128 bytes at most
 _RUNS = 200
-# a second look comes this much later than it must, so that it does not come in vain
-_SLACK_S = 0.01
 # how long a drain waits for the dead that were not looked at yet, then for the rest
 _LAST_LOOKS_S, _LAST_CALLS_S = 2.0, 2.0
 # statuses of runs that are not over, or that somebody should look at
@@ -103,11 +100,11 @@ class Clerk:
         self._opened = asyncio.Event()
         self._rounds = Rounds(self._health, random.random, self._stop.set)
         self._burial = Burial(store, directory, clock, budget_of(self._options), self._judged)
+        self._undertaker = Undertaker(self._burial, self._health, self._looked, opened=self._opened, stop=self._stop)
         self._lock_ttl_ms = round(self._options.lock_ttl * 1000)
         self._standing_in = StandingIn(store, self._lock_ttl_ms, clock.mono_ms, self._evacuated)
         every_s = renew_every_s(self._options.lock_ttl)
         self._renewal = Round(name="standing in", act=self._standing_in.act, period_s=every_s)
-        self._looks: dict[str, asyncio.Task[None]] = {}
         self._count = Round(name="count", act=self._count_queue, period_s=_COUNT_S)
         self._counts: Counter[str] = Counter()
         self._proved_ms = -_PROOF_MS
@@ -147,7 +144,7 @@ class Clerk:
                 self._health.store_failed(error)
                 self._say_ready(note="it waits for the store")
                 self._tell_queue()
-                await asyncio.sleep(_AFTER_OUTAGE_S)
+                await asyncio.sleep(AFTER_OUTAGE_S)
             else:
                 self._opened.set()
                 return
@@ -158,8 +155,7 @@ class Clerk:
             self._uplink.say(Ready(incarnation=self._incarnation, note=note))
 
     async def _drain(self) -> None:
-        if self._looks:
-            await asyncio.wait(self._looks.values(), timeout=_LAST_LOOKS_S)
+        await self._undertaker.finish(_LAST_LOOKS_S)
         await self._rounds.stop(_LAST_CALLS_S / 2)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LAST_CALLS_S / 2):
@@ -179,43 +175,19 @@ class Clerk:
     def _obey(self, message: Message) -> None:
         if isinstance(message, Bury):
             self._standing_in.over(message.incarnation)
-            self._bury(message.incarnation, message.finding)
+            self._undertaker.bury(message.incarnation, message.finding)
         elif isinstance(message, StandIn):
             if self._standing_in.hear(message):
                 self._renewal.nudge.set()
         elif isinstance(message, Drain):
             self._stop.set()
 
-    # the dead
+    # what it has done, told
 
-    def _bury(self, incarnation: str, finding: Finding) -> None:
-        """Look at once. Told again meanwhile, the looks under way are the answer."""
-        if incarnation not in self._looks:
-            self._burial.in_hand.add(incarnation)
-            looking = self._look_until_final(incarnation, finding)
-            task = asyncio.create_task(looking, name=f"pyrula burial {incarnation}")
-            self._looks[incarnation] = task
-            task.add_done_callback(lambda task: self._looked(incarnation, task))
-
-    async def _look_until_final(self, incarnation: str, finding: Finding) -> None:
-        await self._opened.wait()
-        while True:
-            try:
-                look = await self._burial.look(incarnation, finding)
-            except StoreUnavailable as error:
-                self._health.store_failed(error)
-                await asyncio.sleep(_AFTER_OUTAGE_S)
-                continue
-            for blamed in look.blamed:
-                self._judged(incarnation, blamed)
-            self._uplink.say(Buried(incarnation=incarnation, run_ids=look.freed[:_RUNS], final=look.final))
-            if look.freed:
-                log.info("runs of the dead worker %s go on: %s", incarnation, ", ".join(look.freed))
-            if look.final:
-                return
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stop.wait(), SECOND_LOOK_MS / 1000 + _SLACK_S)
-                return  # whoever drains a clerk needs no more of it; a box that is left is found at the next start
+    def _looked(self, incarnation: str, look: Look) -> None:
+        for blamed in look.blamed:
+            self._judged(incarnation, blamed)
+        self._uplink.say(Buried(incarnation=incarnation, run_ids=look.freed[:_RUNS], final=look.final))
 
     def _judged(self, incarnation: str, blamed: Blamed) -> None:
         """Tell what a death meant for a run. A new suspect is counted at once, so that it gets its cell."""
@@ -240,14 +212,6 @@ class Clerk:
         for start in range(0, len(run_ids), _RUNS):
             part = run_ids[start : start + _RUNS]
             self._uplink.say(Evacuated(incarnation=self._incarnation, worker=worker, run_ids=part))
-
-    def _looked(self, incarnation: str, task: asyncio.Task[None]) -> None:
-        del self._looks[incarnation]
-        self._burial.in_hand.discard(incarnation)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.critical("burying %s failed: this clerk cannot go on", incarnation, exc_info=error)
-            self._health.loop_failed("burial")
-            self._stop.set()
 
     # the rounds
 
