@@ -15,7 +15,7 @@ from pyrula_runtime.cli.endings import FAILED, say
 from pyrula_runtime.cli.flags import STORE, flag
 from pyrula_runtime.cli.numbers import LONGEST_WAIT_S, Finite
 from pyrula_runtime.cli.session import as_json, ask, compact
-from pyrula_runtime.core.errors import RunEnded, UsageError
+from pyrula_runtime.core.errors import RunEnded, RunQuarantined, UsageError
 from pyrula_runtime.options import IDEMPOTENCY_TTL, WorkerOptions
 
 if TYPE_CHECKING:
@@ -82,7 +82,8 @@ async def _outcome(handle: Any, timeout: float | None) -> tuple[Any, RunEnded | 
     except RunEnded as error:
         if error.error is not None and error.error.traceback:
             click.echo(error.error.traceback.rstrip("\n"), err=True)
-        say(str(error))
+        evidence = f"; see pyrula runs show {handle.run_id}" if isinstance(error, RunQuarantined) else ""
+        say(f"{error}{evidence}")
         return None, error
     except TimeoutError as error:
         say(f"run {handle.run_id} has not ended after {timeout:g} s and goes on; see pyrula runs why {handle.run_id}")

@@ -57,6 +57,17 @@ def test_a_quarantined_run_shows_its_evidence(site: Site) -> None:
     assert " ".join(row.split()) == "charged 4 times 3 min ago loop_blocked polite 94 s w-0 was killed by SIGKILL"
 
 
+def test_whoever_waits_for_it_is_told_where_its_evidence_is(site: Site) -> None:
+    (run_id,) = filled(site, lambda store: quarantined(store, "order"))
+    done = site.pyrula("submit", "order", "null", "--run-id", run_id, "--wait")
+    assert (done.returncode, done.stdout) == (1, "")
+    *_, last = done.stderr.splitlines()
+    assert last.startswith(
+        f"pyrula: run {run_id} was quarantined: EventLoopBlocked: its code blocked its worker in step"
+    )
+    assert last.endswith(f"; see pyrula runs show {run_id}")
+
+
 def test_programs_are_told_all_of_it(site: Site) -> None:
     (run_id,) = filled(site, lambda store: quarantined(store, "order"))
     told = site.document("runs", "show", run_id)
