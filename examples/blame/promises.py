@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+_APP = Path(__file__).with_name("app.py")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +19,12 @@ class Promise:
     cause: str
     step: str
     code: str = ""
+
+    @property
+    def place(self) -> str:
+        """File and line number of the code, as a line of evidence begins."""
+        lines = _APP.read_text().splitlines()
+        return next((f"{_APP}:{number}" for number, line in enumerate(lines, 1) if self.code in line), "")
 
 
 GUILTY = (
@@ -90,7 +99,7 @@ def _wrong_of(promise: Promise, fate: Fate) -> Iterator[str]:
         yield f"the {promise.workflow} is out for {fate.detail.get('cause')}, not for {promise.cause}"
     if fate.evidence.get("step") != promise.step:
         yield f"the {promise.workflow} was found in step {fate.evidence.get('step')}, not in {promise.step}"
-    if promise.code not in (fate.evidence.get("line") or ""):
+    if promise.code and f"{promise.place} " not in f"{fate.evidence.get('line')} ":
         yield f"the {promise.workflow} was found at {fate.evidence.get('line') or 'no line'}, not at {promise.code}"
     if fate.named_s is None:
         yield f"the supervisor never named the {promise.workflow}"

@@ -50,8 +50,9 @@ def out_for(cause: str, **evidence: str) -> dict[str, Any]:
     return run("quarantined", detail={"cause": cause, "evidence": evidence})
 
 
-PROMISE = Promise(workflow="sleeper", deed="sleeps", cause="loop_blocked", step="nap", code="time.sleep(1)")
-KEPT = out_for("loop_blocked", step="nap", line="app.py:1 in nap: time.sleep(1)")
+PROMISE = Promise(workflow="sleeper", deed="sleeps", cause="loop_blocked", step="nap", code="time.sleep(_HOUR_S)")
+LINE = f"{PROMISE.place} in nap"
+KEPT = out_for("loop_blocked", step="nap", line=LINE)
 
 
 def test_kept_promises_are_no_breach() -> None:
@@ -62,8 +63,14 @@ def test_kept_promises_are_no_breach() -> None:
     ("guilty", "named_s", "neighbour", "words"),
     [
         (run("completed"), 1, run("completed"), "was not quarantined"),
-        (out_for("crashed", step="nap", line="time.sleep(1)"), 1, run("completed"), "out for crashed"),
-        (out_for("loop_blocked", step="x", line="time.sleep(1)"), 1, run("completed"), "in step x"),
+        (out_for("crashed", step="nap", line=LINE), 1, run("completed"), "out for crashed"),
+        (out_for("loop_blocked", step="x", line=LINE), 1, run("completed"), "in step x"),
+        (
+            out_for("loop_blocked", step="nap", line=f"{PROMISE.place}0 in nap"),
+            1,
+            run("completed"),
+            "not at time.sleep",
+        ),
         (out_for("loop_blocked", step="nap", line=""), 1, run("completed"), "at no line"),
         (KEPT, None, run("completed"), "never named"),
         (KEPT, 1, run("queued"), "neighbour r queued"),

@@ -252,7 +252,7 @@ def _wrong_evidence(workflow: str, run: dict[str, Any]) -> list[str]:
     detail = (run["error"] or {}).get("detail") or {}
     evidence = detail.get("evidence") or {}
     found = (detail.get("cause"), evidence.get("step"))
-    if found == (wanted.cause, wanted.step) and wanted.code in (evidence.get("line") or ""):
+    if found == (wanted.cause, wanted.step) and (not wanted.code or wanted.place in f"{evidence.get('line')} "):
         return []
     told = json.dumps({"charges": run["charges"], "marks": run["marks"], "error": run["error"]}, default=str)[:3_000]
     return [

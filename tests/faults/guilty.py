@@ -66,6 +66,12 @@ class Verdict:
     cause: str
     code: str = ""
 
+    @property
+    def place(self) -> str:
+        """File and line number of the code, as a line of evidence begins."""
+        lines = Path(__file__).read_text().splitlines()
+        return next((f"{__file__}:{number} " for number, line in enumerate(lines, 1) if self.code in line), "")
+
 
 VERDICTS = {
     "sleeps": Verdict(step="sleep", cause="loop_blocked", code="time.sleep(3600)"),
