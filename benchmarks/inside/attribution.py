@@ -75,14 +75,14 @@ def _recorded(count: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         box = BlackBox.create(Path(folder), incarnation="0" * 16, worker_id="w", store_identity="s", now_ms=mono_ms())
         step_ns = _on_lane(box, count)
-        place, ms = _WHOSE.place, mono_ms()
+        place, at_ns = _WHOSE.place, time.monotonic_ns()
 
         def span() -> None:
-            box.enter_lane(place, ms)
+            box.enter_lane(place, at_ns)
             box.leave_lane()
 
         def thread() -> None:
-            box.leave_thread(box.enter_thread(place, ms))
+            box.leave_thread(box.enter_thread(place, at_ns))
 
         found = {"step": step_ns, "span": _each_ns(span, count), "thread": _each_ns(thread, count)}
         found["run"] = _each_ns(lambda: box.drop(box.hold(_WHOSE.run_id, 1)), count)

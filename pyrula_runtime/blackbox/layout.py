@@ -4,10 +4,21 @@ A record is a seal (CRC-32 of the body, 4 bytes) and a body of fixed size, littl
 so a record that was never written reads as unknown, too. Magic and version stand before the head's seal and stay there
 in every version to come; any other change of the layout raises the version, and readers leave other versions alone.
 
-Two records are special. A *span* (who executes on the lane or on a thread) is written millions of times an hour, so
-its names are packed and sealed once, as a `Place`, and the body, in front of them, carries the seal of that block. A
-*word* is one 64-bit number, milliseconds of the monotonic clock, or the kernel's id of a thread; 0: none. Words and the
-lane's span stand side by side, so that whoever looks at a living worker takes all of them at once (see peephole).
+Two records are special. A *word* is one 64-bit number, milliseconds of the monotonic clock, or the kernel's id of a
+thread; 0: none. Words and the lane's span stand side by side, so that whoever looks at a living worker takes all of
+them at once (see peephole).
+
+A *span*, who executes on the lane or on a thread, is written millions of times an hour, mostly with the same names as
+before. So it is a block of names, and before it three numbers of 64 bits, of which an entry writes two and a leave one:
+
+    stamp   the monotonic nanosecond of the entry, which is its number as well; all ones: certainly nobody
+    check   stamp XOR thread XOR the digest of the names
+    thread  the kernel's id of the thread; 0 on the lane, whose thread is a word
+
+It is whole if check, stamp and thread give the digest of the names that stand there. So it does not matter in which
+order a reader gets to see the writes: old and new names do not go with the stamp and the check of the other, nor does
+an old check with a new stamp. Only stamp and check torn inside at the same byte would, and aligned numbers of 64 bits
+are not torn. The stamp is written last at an entry and alone at a leave; until it is, nobody executes there.
 """
 
 from __future__ import annotations
@@ -32,7 +43,7 @@ PREFIX = struct.Struct("<8sI")  # magic, version
 HEAD = struct.Struct("<16s16s48s64s16sQQQQ")
 PHASE = struct.Struct("<B200s")  # phase, exit reason
 WORD = struct.Struct("<Q")
-SPAN = struct.Struct("<QIQI")  # entries so far (0: nobody), seal of the place, since ms, the kernel's id of the thread
+SPAN = struct.Struct("=QQQ")  # stamp, check, thread
 PLACE = struct.Struct("<128s64s96s224s")  # run id, workflow, step, op id
 FULL = struct.Struct("<??")  # whether the tables of threads and of runs ever overflowed
 HELD = struct.Struct("<Q128s")  # fence, run id (empty: the slot is free)
@@ -49,14 +60,16 @@ WATCH_BEAT_AT = LANE_THREAD_AT + WORD_SIZE
 WATCH_THREAD_AT = WATCH_BEAT_AT + WORD_SIZE
 GC_SINCE_AT = WATCH_THREAD_AT + WORD_SIZE
 GC_TOTAL_AT = GC_SINCE_AT + WORD_SIZE
-LANE_AT = GC_TOTAL_AT + WORD_SIZE
-WORDS = (LANE_AT - WORDS_AT) // WORD_SIZE
-SPAN_SIZE = SEAL.size + SPAN.size + PLACE.size
+WORDS = (GC_TOTAL_AT - WORDS_AT) // WORD_SIZE + 1
+ALIGNMENT = 8  # of numbers that are written in one piece
+LANE_AT = -(-(GC_TOTAL_AT + WORD_SIZE) // ALIGNMENT) * ALIGNMENT
+SPAN_SIZE = SPAN.size + PLACE.size
 FULL_AT = LANE_AT + SPAN_SIZE
-THREADS_AT = FULL_AT + SEAL.size + FULL.size
+THREADS_AT = -(-(FULL_AT + SEAL.size + FULL.size) // ALIGNMENT) * ALIGNMENT
 RUNS_AT = THREADS_AT + THREAD_SLOTS * SPAN_SIZE
 HELD_SIZE = SEAL.size + HELD.size
-SIZE = RUNS_AT + RUN_SLOTS * HELD_SIZE
+SIZE = -(-(RUNS_AT + RUN_SLOTS * HELD_SIZE) // ALIGNMENT) * ALIGNMENT
+NOBODYS_STAMP = 2**64 - 1
 
 
 class Phase(Enum):
@@ -87,27 +100,31 @@ class Place:
     step: str = ""  # empty: between steps, in the body of the workflow
     op_id: str = ""
     block: bytes = field(init=False, repr=False, compare=False)
-    seal: int = field(init=False, repr=False, compare=False)
+    digest: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Pack the names, so that entering costs no encoding."""
         names = shortened(self.workflow, 64), shortened(self.step, 96), shortened(self.op_id, 224)
         block = PLACE.pack(exact(self.run_id, 128), *names)
         object.__setattr__(self, "block", block)
-        object.__setattr__(self, "seal", crc32(block))
+        object.__setattr__(self, "digest", digest_of(block))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Executing:
-    """What a lane or thread executes: a place, since when, and the number of this entry, never given twice in a box."""
+    """What a lane or thread executes: a place, since when, and the number of this entry, its monotonic nanosecond."""
 
     run_id: str
     workflow: str
     step: str
     op_id: str
-    since_ms: int
     entries: int
     thread: int  # the kernel's id; 0: unknown
+
+    @property
+    def since_ms(self) -> int:
+        """Since when."""
+        return self.entries // 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,12 +135,17 @@ class Held:
     fence: int
 
 
+def digest_of(block: bytes) -> int:
+    """What stands for the names of a place, in 64 bits."""
+    return int.from_bytes(hashlib.blake2b(block, digest_size=8).digest(), "little")
+
+
 def sealed(body: bytes) -> bytes:
     """The record that carries this body."""
     return SEAL.pack(crc32(body)) + body
 
 
-NOBODY_THERE = sealed(SPAN.pack(0, 0, 0, 0))
+NOBODY_THERE = SPAN.pack(NOBODYS_STAMP, 0, 0)
 NOTHING_HELD = sealed(HELD.pack(0, b""))
 
 

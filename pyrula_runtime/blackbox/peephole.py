@@ -83,7 +83,7 @@ class Peephole:
             watch_thread=words[5],
             gc_since_ms=words[6],
             gc_total_ms=words[7],
-            lane=span_in(data, layout.LANE_AT - _FROM),
+            lane=span_in(data, layout.LANE_AT - _FROM, words[3] or 0),
         )
 
     def threads(self) -> tuple[Executing, ...] | None:

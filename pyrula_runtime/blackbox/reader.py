@@ -92,6 +92,7 @@ def _view(path: Path, data: bytes, head: tuple[Any, ...], *, held: bool) -> BoxV
     boot, store, incarnation, worker_id, role, pid, start_ticks, created_ms, parent_pid = head
     phase, reason = _phase(data)
     threads_full, runs_full = unsealed(data, layout.FULL_AT, layout.FULL) or (True, True)
+    lane_thread = _word(data, layout.LANE_THREAD_AT)
     spans = [span_in(data, layout.THREADS_AT + slot * layout.SPAN_SIZE) for slot in range(layout.THREAD_SLOTS)]
     runs = [_held(data, layout.RUNS_AT + slot * layout.HELD_SIZE) for slot in range(layout.RUN_SLOTS)]
     return BoxView(
@@ -111,12 +112,12 @@ def _view(path: Path, data: bytes, head: tuple[Any, ...], *, held: bool) -> BoxV
         control_beat_ms=_word(data, layout.CONTROL_BEAT_AT),
         lane_beat_ms=_word(data, layout.LANE_BEAT_AT),
         store_lock_since_ms=_word(data, layout.STORE_LOCK_AT),
-        lane_thread=_word(data, layout.LANE_THREAD_AT),
+        lane_thread=lane_thread,
         watch_beat_ms=_word(data, layout.WATCH_BEAT_AT),
         watch_thread=_word(data, layout.WATCH_THREAD_AT),
         gc_since_ms=_word(data, layout.GC_SINCE_AT),
         gc_total_ms=_word(data, layout.GC_TOTAL_AT),
-        lane=span_in(data, layout.LANE_AT),
+        lane=span_in(data, layout.LANE_AT, lane_thread or 0),
         threads=tuple(span for span in spans if isinstance(span, Executing)),
         threads_complete=not threads_full and None not in spans,
         in_flight=tuple(run for run in runs if isinstance(run, Held)),
@@ -141,17 +142,13 @@ def _phase(data: bytes) -> tuple[Phase | None, str]:
     return (Phase(found[0]), text_of(found[1])) if found else (None, "")
 
 
-def span_in(data: bytes, at: int) -> Executing | Nobody | None:
-    """The span that starts here."""
-    if data.startswith(layout.NOBODY_THERE, at):
+def span_in(data: bytes, at: int, lane_thread: int = 0) -> Executing | Nobody | None:
+    """The span that starts here; on the lane it does not carry the thread itself."""
+    stamp, check, thread = layout.SPAN.unpack_from(data, at)
+    if stamp == layout.NOBODYS_STAMP:
         return NOBODY
-    found = unsealed(data, at, layout.SPAN)
-    if found is None:
-        return None
-    entries, seal, since_ms, thread = found
-    start = at + SEAL.size + layout.SPAN.size
-    block = data[start : start + layout.PLACE.size]
-    if crc32(block) != seal:
+    block = data[at + layout.SPAN.size : at + layout.SPAN_SIZE]
+    if stamp ^ check ^ thread != layout.digest_of(block):
         return None
     run_id, workflow, step, op_id = map(text_of, layout.PLACE.unpack(block))
     return Executing(
@@ -159,9 +156,8 @@ def span_in(data: bytes, at: int) -> Executing | Nobody | None:
         workflow=workflow,
         step=step,
         op_id=op_id,
-        since_ms=since_ms,
-        entries=entries,
-        thread=thread,
+        entries=stamp,
+        thread=thread or lane_thread,
     )
 
 

@@ -2,46 +2,44 @@
 
 Each record has one writer at a time: beats and phase the control thread, the lane's span the lane, a slot of a table
 whoever took it. A record is built aside and put in place by one C call that no other thread can interrupt, so while
-one thread holds the GIL for ever, the records of all others are whole. `enter_lane` and `leave_lane` are on the path of
-every step of the lane's loop: one checksum of two dozen bytes and two copies, no name encoded, no list, no lock. For
-the same reason they are functions made for one box, with all they need at hand, and not methods.
+one thread holds the GIL for ever, the records of all others are whole. A span is put in place by two or three, names
+first and the stamp last: whoever is interrupted in between is not there yet.
+
+`enter_lane` and `leave_lane` are on the path of every step of the lane's loop, where each call and each lookup counts
+twice what it does alone. So an entry writes two numbers, the names only if they are others than before, a leave writes
+one; both are functions made for one box, with all they need at hand, and not methods.
 """
 
 from __future__ import annotations
 
-import itertools
 import mmap
 import os
-import struct
 import threading
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from zlib import crc32
 
 from pyrula_runtime.blackbox import layout
 from pyrula_runtime.blackbox.holding import born, released
-from pyrula_runtime.blackbox.layout import LANE_AT, NO_SLOT, Phase, Place, sealed
+from pyrula_runtime.blackbox.layout import LANE_AT, NO_SLOT, NOBODYS_STAMP, Phase, Place, sealed
 from pyrula_runtime.core.errors import ConfigurationError
 from pyrula_runtime.runtime_dir import boot_id
 
-# Seal, span and place at once, so that a record is replaced by a single call.
-_RECORD = struct.Struct(f"<I{layout.SPAN.format[1:]}{layout.PLACE.size}s")
-_SPAN_RECORD = struct.Struct(f"<I{layout.SPAN.format[1:]}")
+_NUMBER = layout.ALIGNMENT
 
 
 class BlackBox:
     """The box of this process. Never opened a second time: closing that descriptor would free its lock."""
 
-    enter_lane: Callable[[Place, int], None]  # the lane executes this since then; said before the code gets control
+    enter_lane: Callable[[Place, int], None]  # the lane executes this since that ns; said before it gets control
     leave_lane: Callable[[], None]  # the lane executes no turn from now on
 
     def __init__(self, path: Path, image: bytes) -> None:
         self.path = path
         self._fd, self._map = born(path, image)
         self._pid = os.getpid()
-        self._entries = itertools.count(1)
-        self.enter_lane, self.leave_lane, self._set_lane_thread = _lane_writers(self._map, self._entries)
+        self._numbers = memoryview(self._map).cast("Q")
+        self.enter_lane, self.leave_lane = _lane_writers(self._map, self._numbers)
         self._free_runs = list(range(layout.RUN_SLOTS - 1, -1, -1))
         self._free_threads = list(range(layout.THREAD_SLOTS - 1, -1, -1))
         self._full = {"threads": False, "runs": False}
@@ -101,9 +99,8 @@ class BlackBox:
         self._put(layout.STORE_LOCK_AT, layout.WORD.pack(ms))
 
     def lane_thread(self, thread_id: int) -> None:
-        """The kernel's id of the lane's thread; to be said before the lane enters anything."""
+        """The kernel's id of the lane's thread, for whoever looks from outside at what it does."""
         self._put(layout.LANE_THREAD_AT, layout.WORD.pack(thread_id))
-        self._set_lane_thread(thread_id)
 
     def watch_thread(self, thread_id: int) -> None:
         """The kernel's id of the watchdog's thread, which shows whether any thread here can have the GIL."""
@@ -121,25 +118,27 @@ class BlackBox:
 
     def lane_busy_since_ms(self) -> int:
         """Since when the lane executes one piece of code of one run; 0: it does not. Any thread of this process."""
-        _seal, entries, _place, since_ms, _thread = _SPAN_RECORD.unpack_from(self._map, LANE_AT)
-        return int(since_ms) if entries else 0
+        stamp = self._numbers[LANE_AT // _NUMBER]
+        return 0 if stamp == NOBODYS_STAMP else stamp // 1_000_000
 
-    def enter_thread(self, place: Place, ms: int) -> int:
-        """The calling thread executes this from now on; the slot is for `leave_thread`."""
+    def enter_thread(self, place: Place, at_ns: int) -> int:
+        """The calling thread executes this since then; the slot is for `leave_thread`."""
         try:
             slot = self._free_threads.pop()
         except IndexError:
             return self._overflow("threads")
-        span = next(self._entries), place.seal, ms, threading.current_thread().native_id or 0
-        at = layout.THREADS_AT + slot * layout.SPAN_SIZE
-        _RECORD.pack_into(self._map, at, crc32(layout.SPAN.pack(*span)), *span, place.block)
+        start, numbers = layout.THREADS_AT + slot * layout.SPAN_SIZE, self._numbers
+        thread_id = threading.current_thread().native_id or 0
+        self._map[start + layout.SPAN.size : start + layout.SPAN_SIZE] = place.block
+        numbers[start // _NUMBER + 2] = thread_id
+        numbers[start // _NUMBER + 1] = at_ns ^ thread_id ^ place.digest
+        numbers[start // _NUMBER] = at_ns
         return slot
 
     def leave_thread(self, slot: int) -> None:
         """The thread that took this slot executes no turn from now on."""
         if slot != NO_SLOT:
-            at = layout.THREADS_AT + slot * layout.SPAN_SIZE
-            self._map[at : at + len(layout.NOBODY_THERE)] = layout.NOBODY_THERE
+            self._numbers[(layout.THREADS_AT + slot * layout.SPAN_SIZE) // _NUMBER] = NOBODYS_STAMP
             self._free_threads.append(slot)
 
     def hold(self, run_id: str, fence: int) -> int:
@@ -185,25 +184,25 @@ class BlackBox:
 
 
 def _lane_writers(
-    mapping: mmap.mmap, entries: itertools.count[int]
-) -> tuple[Callable[[Place, int], None], Callable[[], None], Callable[[int], None]]:
-    """What writes that the lane enters, what writes that it leaves, and how they learn on which thread that is."""
-    number, pack, pack_into = entries.__next__, layout.SPAN.pack, _RECORD.pack_into
-    nobody, start, thread = layout.NOBODY_THERE, slice(LANE_AT, LANE_AT + len(layout.NOBODY_THERE)), 0
+    mapping: mmap.mmap, numbers: memoryview[int]
+) -> tuple[Callable[[Place, int], None], Callable[[], None]]:
+    """What writes that the lane enters, and what writes that it leaves."""
+    stamp, check = LANE_AT // _NUMBER, LANE_AT // _NUMBER + 1
+    names = slice(LANE_AT + layout.SPAN.size, LANE_AT + layout.SPAN_SIZE)
+    nobody, written = NOBODYS_STAMP, None
 
-    def enter_lane(place: Place, ms: int) -> None:
-        entry, seal = number(), place.seal
-        checksum = crc32(pack(entry, seal, ms, thread))
-        pack_into(mapping, LANE_AT, checksum, entry, seal, ms, thread, place.block)
+    def enter_lane(place: Place, at_ns: int) -> None:
+        nonlocal written
+        if place is not written:
+            mapping[names] = place.block
+            written = place
+        numbers[check] = at_ns ^ place.digest
+        numbers[stamp] = at_ns
 
     def leave_lane() -> None:
-        mapping[start] = nobody
+        numbers[stamp] = nobody
 
-    def set_thread(thread_id: int) -> None:
-        nonlocal thread
-        thread = thread_id
-
-    return enter_lane, leave_lane, set_thread
+    return enter_lane, leave_lane
 
 
 def _image(head: bytes) -> bytes:
@@ -215,13 +214,13 @@ def _image(head: bytes) -> bytes:
             layout.PREFIX.pack(layout.MAGIC, layout.VERSION),
             sealed(head),
             sealed(layout.PHASE.pack(Phase.starting.value, b"")),
-            zero * layout.WORDS,
+            (zero * layout.WORDS).ljust(layout.LANE_AT - layout.WORDS_AT, b"\0"),
             nowhere,
-            sealed(layout.FULL.pack(False, False)),
+            sealed(layout.FULL.pack(False, False)).ljust(layout.THREADS_AT - layout.FULL_AT, b"\0"),
             nowhere * layout.THREAD_SLOTS,
             layout.NOTHING_HELD * layout.RUN_SLOTS,
         )
-    )
+    ).ljust(layout.SIZE, b"\0")
 
 
 def _start_ticks() -> int:

@@ -42,16 +42,16 @@ class OwnThread(Unrecorded):
         self._presence = presence
         self._slot = NO_SLOT
 
-    def enter_lane(self, place: Place, ms: int) -> None:
+    def enter_lane(self, place: Place, at_ns: int) -> None:
         self._presence.leave_thread(self._slot)
-        self._slot = self._presence.enter_thread(place, ms)
+        self._slot = self._presence.enter_thread(place, at_ns)
 
     def leave_lane(self) -> None:
         slot, self._slot = self._slot, NO_SLOT
         self._presence.leave_thread(slot)
 
-    def enter_thread(self, place: Place, ms: int) -> int:
-        return self._presence.enter_thread(place, ms)
+    def enter_thread(self, place: Place, at_ns: int) -> int:
+        return self._presence.enter_thread(place, at_ns)
 
     def leave_thread(self, slot: int) -> None:
         self._presence.leave_thread(slot)

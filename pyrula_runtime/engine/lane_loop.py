@@ -136,7 +136,7 @@ def _handle_kind(kind: type[Any], presence: Presence, on_lane: OnLane) -> type[A
             run(self)
             return
         on_lane.whose = whose
-        enter(whose.place, clock_ns() // 1_000_000)
+        enter(whose.place, clock_ns())
         try:
             run(self)
         finally:
@@ -160,7 +160,7 @@ def _wrapper(presence: Presence, on_lane: OnLane, loop: Any) -> Callable[..., No
             callback(*args)
             return
         on_lane.whose = whose
-        presence.enter_lane(whose.place, time.monotonic_ns() // 1_000_000)
+        presence.enter_lane(whose.place, time.monotonic_ns())
         try:
             callback(*args)
         except Exception as error:  # noqa: BLE001 - it goes where the loop sends such errors, while it is known whose it is

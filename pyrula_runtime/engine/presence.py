@@ -42,14 +42,14 @@ class Presence(Protocol):
     def lane_busy_since_ms(self) -> int:
         """Since when the lane executes one piece of code of one run; 0: it does not. Any thread."""
 
-    def enter_lane(self, place: Place, ms: int) -> None:
-        """The lane executes this from now on."""
+    def enter_lane(self, place: Place, at_ns: int) -> None:
+        """The lane executes this since that monotonic nanosecond."""
 
     def leave_lane(self) -> None:
         """The lane executes no turn from now on."""
 
-    def enter_thread(self, place: Place, ms: int) -> int:
-        """The calling thread executes this from now on; gives what `leave_thread` takes."""
+    def enter_thread(self, place: Place, at_ns: int) -> int:
+        """The calling thread executes this since then; gives what `leave_thread` takes."""
 
     def leave_thread(self, slot: int) -> None:
         """That thread executes no turn from now on."""
@@ -77,11 +77,11 @@ class Unrecorded:
     def lane_busy_since_ms(self) -> int:
         return 0
 
-    def enter_lane(self, place: Place, ms: int) -> None: ...
+    def enter_lane(self, place: Place, at_ns: int) -> None: ...
 
     def leave_lane(self) -> None: ...
 
-    def enter_thread(self, place: Place, ms: int) -> int:
+    def enter_thread(self, place: Place, at_ns: int) -> int:
         return NO_SLOT
 
     def leave_thread(self, slot: int) -> None: ...
@@ -108,7 +108,7 @@ class ThreadSpan:
 
     def enter(self) -> None:
         """The code goes on."""
-        self._slot = self._presence.enter_thread(self._place, mono_ms())
+        self._slot = self._presence.enter_thread(self._place, time.monotonic_ns())
 
     def leave(self) -> None:
         """The code waits, or is over."""
@@ -160,7 +160,7 @@ class DrivenBody:
     def _run(self, act: Callable[..., None], *args: object) -> None:
         on_lane, presence, whose = self._on_lane, self._presence, self._whose
         outer, on_lane.whose = on_lane.whose, whose
-        presence.enter_lane(whose.place, mono_ms())
+        presence.enter_lane(whose.place, time.monotonic_ns())
         try:
             act(*args)
         finally:
@@ -169,4 +169,4 @@ class DrivenBody:
             if outer is None:
                 presence.leave_lane()
             else:
-                presence.enter_lane(outer.place, mono_ms())
+                presence.enter_lane(outer.place, time.monotonic_ns())

@@ -30,7 +30,7 @@ def test_it_sees_each_thing_that_the_worker_writes(holder: Holder, watched: Peep
     assert (watched.look().lane, watched.threads()) == (NOBODY, ())
     holder.do(
         "place = Place(run_id='R1', workflow='orders', step='charge', op_id='charge#1')\n"
-        "box.beat_watch(85); box.enter_lane(place, 70); box.enter_thread(place, 71)"
+        "box.beat_watch(85); box.enter_lane(place, 70_000_000); box.enter_thread(place, 71_000_000)"
     )
     glance, threads = watched.look(), watched.threads()
     assert glance.watch_beat_ms == 85

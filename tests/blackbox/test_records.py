@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from tests.blackbox.holder import STORE
 MANY = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 RUN_IDS = st.text("ABCabc019._:-", min_size=1, max_size=128)
 TIMES = st.integers(0, 2**64 - 1)
+STAMPS = st.integers(0, 2**64 - 2)
 PLACES = st.builds(
     Place,
     run_id=RUN_IDS,
@@ -62,14 +64,13 @@ def view_of(path: Path) -> BoxView:
     return view
 
 
-def executing(place: Place, ms: int, entries: int, thread: int) -> Executing:
+def executing(place: Place, at_ns: int, thread: int) -> Executing:
     return Executing(
         run_id=place.run_id,
         workflow=place.workflow,
         step=place.step,
         op_id=place.op_id,
-        since_ms=ms,
-        entries=entries,
+        entries=at_ns,
         thread=thread,
     )
 
@@ -91,7 +92,6 @@ class BoxMachine(RuleBasedStateMachine):
         self.words = dict.fromkeys(WORDS, 0)
         self.phase: tuple[Phase, str] = (Phase.starting, "")
         self.lane: Executing | Nobody = NOBODY
-        self.entries = 0
         self.threads: dict[int, Executing] = {}
         self.runs: dict[int, Held] = {}
 
@@ -114,6 +114,8 @@ class BoxMachine(RuleBasedStateMachine):
     def lane_thread(self, thread_id: int) -> None:
         self.box.lane_thread(thread_id)
         self.words["lane_thread"] = thread_id
+        if isinstance(self.lane, Executing):
+            self.lane = replace(self.lane, thread=thread_id)
 
     @rule(thread_id=THREAD_IDS, ms=TIMES)
     def watch(self, thread_id: int, ms: int) -> None:
@@ -131,23 +133,21 @@ class BoxMachine(RuleBasedStateMachine):
         self.box.set_phase(phase, reason)
         self.phase = (phase, reason)
 
-    @rule(place=PLACES, ms=TIMES)
-    def enter_lane(self, place: Place, ms: int) -> None:
-        self.box.enter_lane(place, ms)
-        self.entries += 1
-        self.lane = executing(place, ms, self.entries, self.words["lane_thread"])
+    @rule(place=PLACES, at_ns=STAMPS)
+    def enter_lane(self, place: Place, at_ns: int) -> None:
+        self.box.enter_lane(place, at_ns)
+        self.lane = executing(place, at_ns, self.words["lane_thread"])
 
     @rule()
     def leave_lane(self) -> None:
         self.box.leave_lane()
         self.lane = NOBODY
 
-    @rule(place=PLACES, ms=TIMES)
-    def enter_thread(self, place: Place, ms: int) -> None:
-        slot = self.box.enter_thread(place, ms)
+    @rule(place=PLACES, at_ns=STAMPS)
+    def enter_thread(self, place: Place, at_ns: int) -> None:
+        slot = self.box.enter_thread(place, at_ns)
         assert slot not in self.threads
-        self.entries += 1
-        self.threads[slot] = executing(place, ms, self.entries, threading.get_native_id())
+        self.threads[slot] = executing(place, at_ns, threading.get_native_id())
 
     @rule(data=st.data())
     def leave_thread(self, data: st.DataObject) -> None:
@@ -236,7 +236,9 @@ def seen_as(image: bytes | bytearray, folder: Path) -> BoxView | None:
 def facts(view: BoxView) -> list[tuple[object, ...]]:
     """Each record's meaning: all of it, or only that it is unknown."""
     words = [(getattr(view, name),) for name in WORDS]
-    return [*words, (view.lane,), (view.phase, view.exit_reason)]
+    lane = view.lane
+    lane = replace(lane, thread=0) if isinstance(lane, Executing) else lane  # that is a record of its own
+    return [*words, (lane,), (view.phase, view.exit_reason)]
 
 
 UNKNOWN = [*[(None,)] * (len(WORDS) + 1), (None, "")]
