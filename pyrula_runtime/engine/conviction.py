@@ -100,10 +100,5 @@ def _tell(holding: Holding, block: Block, judgement: Judgement) -> None:
     if judgement.error is not None:
         log.error("run quarantined: %s", judgement.error.message, extra=fields)
         return
-    log.error(
-        "run charged %d times: its code blocked the lane for %.1f s, at %s",
-        judgement.charged,
-        block.for_s,
-        block.line,
-        extra=fields,
-    )
+    count = "a charge" if judgement.charged == 1 else f"{judgement.charged} charges"
+    log.error("run gets %s: its code blocked the lane for %.1f s, at %s", count, block.for_s, block.line, extra=fields)
