@@ -7,18 +7,35 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pyrula.workflows import WorkflowClient
+from pyrula.workflows import RunHandle, WorkflowClient
 from pyrula_runtime import stacks
 from pyrula_runtime.blackbox import Phase, read_box
 from pyrula_runtime.blackbox.layout import box_path
+from pyrula_runtime.core.blame import Cause, Mark, Record
+from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.engine.codec import dossier_of
 from pyrula_runtime.stores.opening import open_store
-from pyrula_runtime.wire import Blocked, CannotStart, Drain, Dump, Hello, Ready, Report, Role, Stack, Unblocked
+from pyrula_runtime.stores.protocol import ClaimRequest, Release, Serves, Store
+from pyrula_runtime.wire import (
+    Blocked,
+    CannotStart,
+    Drain,
+    Dump,
+    Evacuated,
+    Hello,
+    Ready,
+    Report,
+    Role,
+    Stack,
+    Unblocked,
+)
 from tests.supervisor.household import APP, stat_of
 from tests.supervisor.lines import LIMIT_S, Line, Lines, environ_of, start_of
 
@@ -179,9 +196,73 @@ async def test_the_hook_runs_in_the_process_before_it_serves(lines: Lines) -> No
     assert (lines.folder / "hook").read_text() == str(line.pid)
 
 
-async def test_a_cell_runs_one_turn_at_a_time(lines: Lines) -> None:
-    line = await serving(lines, role=Role.cell)
-    assert (await line.told(Report)).capacity == 1
+async def test_a_cell_takes_one_suspect_and_leaves_when_its_turn_is_over(lines: Lines) -> None:
+    store = open_store(store_in(lines))
+    async with WorkflowClient(store) as client:
+        ordinary = await client.submit("lane", {"code": "pass"})
+        suspects = [await made_suspect(client, store) for _ in range(2)]
+        line = await serving(lines, role=Role.cell)
+        assert (await line.told(Report)).capacity == 1
+        assert await line.ended() == 0
+        statuses = [await handle.status() for handle in (*suspects, ordinary)]
+        assert sorted(statuses) == [RunStatus.completed, RunStatus.queued, RunStatus.queued]
+        assert statuses[2] is RunStatus.queued
+        (done,) = [handle for handle in suspects if await handle.status() is RunStatus.completed]
+        record = await store.read(done.run_id)
+        assert record is not None
+        assert not record.dossier.is_suspect
+
+
+async def made_suspect(client: WorkflowClient, store: Store) -> RunHandle[Any]:
+    """A run that was executing when a worker died."""
+    handle = await client.submit("lane", {"code": "pass"})
+    request = ClaimRequest(
+        incarnation="dead",
+        serves=(Serves(workflow="lane", version=None),),
+        limit=10,
+        lock_ttl_ms=60_000,
+        to_status=RunStatus.running,
+    )
+    for claim in await store.claim(request):
+        is_ours = claim.token.run_id == handle.run_id
+        mark = Mark(at_ms=time.time_ns() // 1_000_000, cause=Cause.killed, worker="dead", executing=True)
+        dossier = dossier_of(Record(marks=(mark,), is_suspect=True)) if is_ours else None
+        await store.release(Release(token=claim.token, status=RunStatus.queued, ready=True, dossier=dossier))
+    return handle
+
+
+async def test_its_box_says_what_it_was_started_as(lines: Lines) -> None:
+    line = await serving(lines, role=Role.surge)
+    box = read_box(box_path(lines.folder / "run" / "pyrula", NAME))
+    assert box is not None
+    assert box.role == "surge"
+    line.say(Drain())
+    assert await line.ended() == 0
+
+
+async def test_it_says_which_workflows_may_keep_the_lane_for_longer_than_usual(lines: Lines) -> None:
+    source = "from pyrula.workflows import workflow\n"
+    for name, timeout_s in (("short", 2), ("long", 5), ("usual", None)):
+        source += f"@workflow(timeout={timeout_s})\nasync def {name}(ctx) -> None: ...\n"
+    (lines.folder / "app.py").write_text(source)
+    options = {"lock_ttl": 1.0, "block_warn": 0.2, "replace_after": 0.4}
+    told = await spawned(lines, options=options).told(Ready)
+    assert told.limits_ms == {"long": 5_000}
+
+
+async def test_a_stuck_lane_is_emptied_and_that_is_told(lines: Lines) -> None:
+    options = {"lock_ttl": 1.0, "block_warn": 0.2, "replace_after": 0.3, "evacuate_after": 0.5}
+    line = await serving(lines, options=options)
+    async with WorkflowClient(open_store(store_in(lines))) as client:
+        await client.submit("thread", {"code": "while not Path('go').exists(): time.sleep(0.01)"})
+        await line.told(Report, turns_running=1)
+        blocker = await client.submit("lane", {"code": "while not Path('go').exists(): time.sleep(0.01)"})
+        told = await line.told(Blocked)
+        assert (told.run_id, told.op_id) == (blocker.run_id, "on_lane#1")
+        assert "in a plain def step" in told.hint
+        assert len((await line.told(Evacuated)).run_ids) == 1
+        (lines.folder / "go").touch()
+        assert await blocker.result(timeout=LIMIT_S) == line.pid
 
 
 async def test_a_blocked_lane_is_told_at_once_and_shows_its_stack(lines: Lines) -> None:
