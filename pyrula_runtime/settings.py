@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from pyrula_runtime.options import HOUR_S, Option, faults_in, given, option, refuse, table_of
 
@@ -21,7 +22,7 @@ class Settings:
     state_home: Path
     store_url: str | None = option(
         None,
-        "URL of the store: sqlite:////path.db; unset, an SQLite file under the state home.",
+        "URL of the store: sqlite:////path.db or valkey://host:6379/0; unset, an SQLite file under the state home.",
         kind=str,
         flag="--store",
         shown=False,
@@ -60,7 +61,8 @@ class Settings:
 
     def store_url_or(self, default: str | None = None) -> str:
         """The store's URL: as set, else the caller's default, else the embedded store of this user."""
-        return self.store_url or default or f"sqlite:///{self.state_home / 'pyrula' / 'pyrula.db'}"
+        url = self.store_url or default or f"sqlite:///{self.state_home / 'pyrula' / 'pyrula.db'}"
+        return _in_namespace(url, self.valkey_namespace)
 
     def unserved_warnings(self) -> tuple[str, ...]:
         """One sentence for each setting that this version understands but cannot serve."""
@@ -91,3 +93,11 @@ def _faults(values: Mapping[str, Any]) -> Iterator[str]:
     if not state_home.is_absolute():
         yield f"{_STATE_HOME.title} is '{state_home}', but must be an absolute path"
     yield from faults_in(SETTINGS[1:], values).values()
+
+
+def _in_namespace(url: str, namespace: str | None) -> str:
+    """The URL with the namespace, if its kind of store has such and it names none itself."""
+    scheme, _, rest = url.partition("://")
+    if namespace is None or scheme == "sqlite" or "namespace=" in rest.partition("?")[2]:
+        return url
+    return f"{url}{'&' if '?' in rest else '?'}namespace={quote(namespace)}"

@@ -9,8 +9,9 @@ from pyrula_runtime.core.errors import ConfigurationError
 from pyrula_runtime.stores.clock import Clock, SystemClock
 from pyrula_runtime.stores.protocol import Store
 
-_FORMS = "sqlite:////absolute/path.db or sqlite:///relative.db"
-_LATER = ("valkey", "redis", "rediss")
+_VALKEY = ("valkey", "redis", "valkeys", "rediss", "unix")
+_SQLITE_FORMS = "sqlite:////absolute/path.db or sqlite:///relative.db"
+_FORMS = f"{_SQLITE_FORMS}, valkey://host:6379/0, valkeys://host:6379/0 (TLS) or unix:///path/to/valkey.sock"
 
 
 def open_store(url: str, *, clock: Clock | None = None) -> Store:
@@ -18,11 +19,17 @@ def open_store(url: str, *, clock: Clock | None = None) -> Store:
     scheme, separator, rest = url.partition("://")
     if not separator:
         raise ConfigurationError([f"store URL {url!r} has no scheme; write {_FORMS}"])
-    if scheme in _LATER:
-        raise ConfigurationError([f"this build does not serve {scheme}:// stores yet; use {_FORMS}"])
+    if scheme in _VALKEY:
+        return _valkey(url, clock)
     if scheme != "sqlite":
         raise ConfigurationError([f"store URL scheme {scheme!r} is unknown; use {_FORMS}"])
     return _sqlite(url, rest, clock or SystemClock())
+
+
+def _valkey(url: str, clock: Clock | None) -> Store:
+    from pyrula_runtime.stores.valkey.store import ValkeyStore
+
+    return ValkeyStore(url, clock)  # without a clock for tests, time is the server's
 
 
 def _sqlite(url: str, rest: str, clock: Clock) -> Store:
@@ -30,7 +37,7 @@ def _sqlite(url: str, rest: str, clock: Clock) -> Store:
     path, _, query = tail.partition("?")
     file = unquote(path)
     if host or not slash or not Path(file).name or file == ":memory:" or "\0" in file:
-        raise ConfigurationError([f"store URL {url!r} names no file on this host; write {_FORMS}"])
+        raise ConfigurationError([f"store URL {url!r} names no file on this host; write {_SQLITE_FORMS}"])
     if query:
         raise ConfigurationError([f"store URL {url!r} has parameters, but SQLite stores take none; drop '?{query}'"])
     from pyrula_runtime.stores.sqlite.store import SqliteStore

@@ -82,3 +82,15 @@ def test_secrets_have_no_flag_and_do_not_show() -> None:
     )
     assert "secret" not in repr(settings) + " ".join(settings.unserved_warnings())
     assert [each.flag for each in SETTINGS if each.key in ("postgres_dsn", "cloud_api_key")] == ["", ""]
+
+
+def test_the_namespace_goes_where_the_url_goes() -> None:
+    settings = Settings(state_home=Path("/state"), store_url="valkey://here", valkey_namespace="staging")
+    assert settings.store_url_or() == "valkey://here?namespace=staging"
+    assert settings.store_url_or("sqlite:////a.db") == "valkey://here?namespace=staging"
+    own = Settings(state_home=Path("/state"), store_url="valkey://here?namespace=mine", valkey_namespace="staging")
+    assert own.store_url_or() == "valkey://here?namespace=mine"
+    others = Settings(state_home=Path("/state"), store_url="unix:///s?db=1", valkey_namespace="staging")
+    assert others.store_url_or() == "unix:///s?db=1&namespace=staging"
+    embedded = Settings(state_home=Path("/state"), valkey_namespace="staging")
+    assert embedded.store_url_or() == "sqlite:////state/pyrula/pyrula.db"

@@ -29,6 +29,8 @@ _FINAL = {
     "WRONGPASS": "does not accept this user and password",
     "NOPERM": "does not permit this user what pyrula needs: scripts, and all keys and channels that begin with 'py:'",
 }
+# what a script says that may not do what it must, by the server's age
+_DENIED = ("NOPERM", "ACL failure in script", "user executing the script can't")
 HANGS_UP = frozenset(
     {"READONLY", "MASTERDOWN", "LOADING", "CLUSTERDOWN", "MOVED"}
 )  # a new connection may lead elsewhere
@@ -41,7 +43,8 @@ def code_of(error: Exception) -> str:
 
 def ours(error: Exception, place: str) -> PyrulaError:
     """A fresh error of ours for an error reply; `error` becomes its cause."""
-    code, text = code_of(error), str(error)
+    text = str(error)
+    code = "NOPERM" if any(words in text for words in _DENIED) else code_of(error)
     found: PyrulaError
     if code in _FINAL:
         found = StoreRefused(f"the server at {place} {_FINAL[code]} ({text})")

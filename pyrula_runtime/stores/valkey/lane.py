@@ -53,8 +53,12 @@ class Call:
 
     def answer(self, reply: Any) -> None:
         """Settle the caller's future, unless it has gone."""
-        if not self.future.done():
+        if self.future.done():
+            return
+        try:
             self.future.set_result(self.told(reply))
+        except Exception as error:  # noqa: BLE001 - a refusal, or a bug in one answer, is its caller's to hear
+            self.future.set_exception(error)
 
     def fail(self, error: PyrulaError) -> None:
         """Tell the caller that it did not work."""

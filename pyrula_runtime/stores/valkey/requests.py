@@ -99,7 +99,7 @@ def release(wanted: p.Release) -> Arguments:
     )
 
 
-def _maybe(flag: bool | None) -> Argument:
+def _maybe(flag: int | None) -> Argument:
     return "" if flag is None else int(flag)
 
 

@@ -13,14 +13,12 @@ from pathlib import Path
 
 _FOLDER = Path(__file__).parent / "lua"
 _USES = "-- uses: "
-_KEYLESS = "TIME"
-_GUARD = f"""
-local redis = {{call = function(command, key, ...)
-  if command ~= '{_KEYLESS}' and string.sub(key, 1, #KEYS[1]) ~= KEYS[1] then
-    error('key without the tag: ' .. command .. ' ' .. key)
-  end
+_GUARD = """
+local redis = {call = function(command, key, ...)
+  if command == 'TIME' then return redis.call(command) end
+  if string.sub(key, 1, #KEYS[1]) ~= KEYS[1] then error('key without the tag: ' .. command .. ' ' .. key) end
   return redis.call(command, key, ...)
-end}}
+end}
 """
 
 

@@ -17,11 +17,11 @@ from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.stores import protocol as p
 from pyrula_runtime.stores.clock import Clock
 from pyrula_runtime.stores.valkey import answers, requests, server
-from pyrula_runtime.stores.valkey.address import Address
+from pyrula_runtime.stores.valkey.address import Address, parse
 from pyrula_runtime.stores.valkey.connection import Argument
 from pyrula_runtime.stores.valkey.lane import Call, Lane
 from pyrula_runtime.stores.valkey.lanes import Lanes
-from pyrula_runtime.stores.valkey.scripts import Script, scripts
+from pyrula_runtime.stores.valkey.scripts import scripts
 from pyrula_runtime.stores.valkey.settings import Settings
 from pyrula_runtime.stores.valkey.wakes import Listener, Wanted
 
@@ -29,9 +29,10 @@ from pyrula_runtime.stores.valkey.wakes import Listener, Wanted
 class ValkeyStore:
     """One namespace of one server as a store. `clock` is for tests; without one, time is the server's."""
 
-    def __init__(self, address: Address, clock: Clock | None = None, settings: Settings | None = None) -> None:
-        self._address, self._clock, self._settings = address, clock, settings or Settings()
-        self._lanes = Lanes(address, self._settings)
+    def __init__(self, url: str | Address, clock: Clock | None = None, settings: Settings | None = None) -> None:
+        self._address = parse(url) if isinstance(url, str) else url
+        self._clock, self._settings = clock, settings or Settings()
+        self._lanes = Lanes(self._address, self._settings)
         self._scripts = scripts(guarded=self._settings.guarded)
         self._wanted = Wanted()
         self._opened_by: int | None = None
@@ -56,7 +57,11 @@ class ValkeyStore:
             self._lanes.open()
             self._opened_by = os.getpid()
         self._lanes.here().adopt(made)
-        await self._run("begin", server.SCHEMA, told=server.check_schema(self._address))
+        try:
+            await self._run("begin", server.SCHEMA, told=server.check_schema(self._address))
+        except BaseException:
+            await self.close()
+            raise
 
     async def close(self) -> None:
         """Wait for the answers to what was asked, then hang up."""
@@ -164,10 +169,6 @@ class ValkeyStore:
     def listen(self, on_wake: Callable[[p.Wake], None], kinds: frozenset[p.Wake] = p.EVERY_WAKE) -> Listener:
         self._lane()
         return Listener(self._address, self._settings, self._wanted, partial(self._run, "arm"), on_wake, kinds)
-
-    def script(self, name: str) -> Script:
-        """A script as this store calls it."""
-        return self._scripts[name]
 
 
 def _nothing(reply: object) -> None:

