@@ -78,8 +78,8 @@ _COMPUTES = (
 )
 _ENDS = {
     Cause.crashed: (
-        "native code crashed, called from this line: update that library, or call it in a process of its own "
-        "(subprocess, ProcessPoolExecutor), so that only this one dies"
+        "native code crashed: update the library that this step calls, or call it in a process of its own (subprocess, "
+        "ProcessPoolExecutor), so that only this one dies"
     ),
     Cause.exited: "something ends the whole process, such as os._exit(): let it raise an exception instead",
     Cause.out_of_memory: (
