@@ -11,16 +11,17 @@ from pyrula_runtime.stacks import CrashNote
 from pyrula_runtime.wire import Finding
 
 END_MS = 100_000
+# the entry of what has run for 40 ms: its monotonic nanosecond
+ENTRY = (END_MS - 40) * 1_000_000
 
 
-def span(run_id: str, step: str = "pay", *, entries: int = 7, for_ms: int = 40) -> Executing:
+def span(run_id: str, step: str = "pay", *, for_ms: int = 40, later_ns: int = 0) -> Executing:
     return Executing(
         run_id=run_id,
         workflow="order",
         step=step,
         op_id=f"{step}#1" if step else "",
-        since_ms=END_MS - for_ms,
-        entries=entries,
+        entries=(END_MS - for_ms) * 1_000_000 + later_ns,
         thread=11,
     )
 

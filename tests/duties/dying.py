@@ -16,6 +16,7 @@ class Dying:
     def __init__(self, directory: Path, store: Store, incarnation: str, role: str = "plain") -> None:
         self.incarnation = incarnation
         self._store = store
+        self._entries = 5_000_000
         self._holder = Holder(directory)
         created = (
             f"box = BlackBox.create(Path(sys.argv[1]), incarnation={incarnation!r}, worker_id={incarnation!r}, "
@@ -36,11 +37,10 @@ class Dying:
         return claims
 
     def execute(self, claim: Claim, step: str = "pay") -> None:
-        """Have the lane enter a step of this run; from the first time on, its entries count from 1."""
-        run_id = claim.token.run_id
-        self._holder.do(
-            f"box.enter_lane(Place(run_id={run_id!r}, workflow='order', step={step!r}, op_id={step + '#1'!r}), 5)"
-        )
+        """Have the lane enter a step of this run; the number of the entry grows by one each time, from 5,000,001 on."""
+        self._entries += 1
+        place = f"run_id={claim.token.run_id!r}, workflow='order', step={step!r}, op_id={step + '#1'!r}"
+        self._holder.do(f"box.enter_lane(Place({place}), {self._entries})")
 
     def do(self, code: str) -> object:
         return self._holder.do(code)

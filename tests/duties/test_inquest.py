@@ -9,7 +9,7 @@ from pyrula_runtime.core.deaths import Cause, Death, Executing
 from pyrula_runtime.duties.inquest import Witnesses, begun_of, death_of
 from pyrula_runtime.stacks import CrashNote
 from pyrula_runtime.wire import Finding
-from tests.duties.boxes import END_MS, box, seen, span, token
+from tests.duties.boxes import END_MS, ENTRY, box, seen, span, token
 
 SIGNAL = CrashNote(kind="signal", stack="the stack", line="app.py:3")
 EXIT = CrashNote(kind="exit", stack="the stack", line="app.py:4")
@@ -128,7 +128,7 @@ def test_a_claim_that_came_after_the_death_had_not_begun() -> None:
 
 
 def test_the_guilty_is_whom_the_box_still_shows_in_the_very_entry() -> None:
-    finding = Finding(cause="loop_blocked", guilty="me", entries=7, for_ms=90_000, line="app.py:9", stack="s")
+    finding = Finding(cause="loop_blocked", guilty="me", entries=ENTRY, for_ms=90_000, line="app.py:9", stack="s")
     told = death(seen(box(span("me")), finding))
     assert (told.guilty, told.evidence.for_ms, told.evidence.line, told.evidence.stack) == (
         "me",
@@ -136,7 +136,7 @@ def test_the_guilty_is_whom_the_box_still_shows_in_the_very_entry() -> None:
         "app.py:9",
         "s",
     )
-    on_thread = death(seen(box(NOBODY, span("me", "long", entries=3), span("me", "it")), finding))
+    on_thread = death(seen(box(NOBODY, span("me", "long", for_ms=50), span("me", "it")), finding))
     assert on_thread.guilty == "me"
     assert on_thread.executing == (Executing(run_id="me", op_id="it#1", step="it", for_ms=40),)
 
@@ -144,7 +144,7 @@ def test_the_guilty_is_whom_the_box_still_shows_in_the_very_entry() -> None:
 @pytest.mark.parametrize(
     "view",
     [
-        box(span("me", entries=8)),  # it went on
+        box(span("me", later_ns=1)),  # it went on
         box(span("other")),
         box(),
         box(None),
@@ -152,13 +152,13 @@ def test_the_guilty_is_whom_the_box_still_shows_in_the_very_entry() -> None:
     ],
 )
 def test_nobody_is_guilty_whom_the_box_does_not_show(view: BoxView | None) -> None:
-    told = death(seen(view, Finding(cause="loop_blocked", guilty="me", entries=7)))
+    told = death(seen(view, Finding(cause="loop_blocked", guilty="me", entries=ENTRY)))
     assert (told.cause, told.guilty) == (Cause.loop_blocked, "")
 
 
 def test_code_of_no_run_makes_nobody_guilty() -> None:
-    assert death(seen(box(span("me")), Finding(cause="loop_blocked", entries=7))).guilty == ""
-    assert death(seen(box(span("me")), Finding(cause="crashed", guilty="me", entries=7))).guilty == ""
+    assert death(seen(box(span("me")), Finding(cause="loop_blocked", entries=ENTRY))).guilty == ""
+    assert death(seen(box(span("me")), Finding(cause="crashed", guilty="me", entries=ENTRY))).guilty == ""
 
 
 # the evidence
