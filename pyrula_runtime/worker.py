@@ -153,7 +153,13 @@ class Worker:
                 leave=self.request_stop,
             )
         )
-        self._watchdog = Watchdog(self._lanes.shared, self._options.block_warn, self._blocked, ears.unblocked)
+        self._watchdog = Watchdog(
+            self._lanes.shared,
+            self._options.block_warn,
+            self._blocked,
+            ears.unblocked,
+            late=self._upkeep.handback.late,
+        )
         self._ladder = Ladder(
             self._store,
             self._lanes,
@@ -217,7 +223,9 @@ class Worker:
         if suspended:
             log.warning("%d runs did not finish and were handed back for other workers", suspended)
         box.set_phase(Phase.stopping)
-        await self._upkeep.stop(options.cancel_timeout / 2)
+        await asyncio.gather(
+            self._upkeep.stop(options.cancel_timeout / 2), self._lanes.wind_up(options.cancel_timeout / 2)
+        )
         self._lanes.stop()
         return await self._take_leave(options.cancel_timeout / 2)
 

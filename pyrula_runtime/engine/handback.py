@@ -21,12 +21,11 @@ from collections.abc import Awaitable, Callable
 from pyrula_runtime.core.status import RunEvent, RunStatus, after
 from pyrula_runtime.engine.coming import Coming
 from pyrula_runtime.engine.posting import post
+from pyrula_runtime.engine.watchdog import STUCK_S
 from pyrula_runtime.stores.protocol import Release, Store
 
 log = logging.getLogger("pyrula.worker")
 
-# how long one piece of code may keep the lane before what waits for it goes back (seconds)
-STUCK_S = 0.1
 # how long a lane may leave claims unlooked at, even if no run's code is seen on it (seconds)
 _UNSEEN_S = 1.0
 

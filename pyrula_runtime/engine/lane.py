@@ -33,7 +33,7 @@ from pyrula_runtime.engine.intake import Intake
 from pyrula_runtime.engine.lane_setup import LaneSetup
 from pyrula_runtime.engine.lane_thread import LaneThread
 from pyrula_runtime.engine.posting import post
-from pyrula_runtime.engine.presence import DrivenBody, ThreadSpan, mono_ms
+from pyrula_runtime.engine.presence import DrivenBody, Presence, ThreadSpan, mono_ms
 from pyrula_runtime.engine.program import StepCall
 from pyrula_runtime.engine.run_threads import RunThreads
 from pyrula_runtime.engine.step_run import StepRun
@@ -95,6 +95,11 @@ class Lane:
     def is_over(self) -> bool:
         """Whether nothing will ever happen on this lane again."""
         return self.loop.is_closed()
+
+    @property
+    def presence(self) -> Presence:
+        """Where is written down who executes."""
+        return self._presence
 
     @property
     def whose(self) -> Current | None:
