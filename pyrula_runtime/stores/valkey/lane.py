@@ -97,11 +97,12 @@ class Lane:
             self._begin_to_connect()
         elif self._waiting and not self._unsent:
             calls, self._waiting = self._waiting, []
+            if not self._under_way:
+                self._heard_s = self.loop.time()
             self._under_way.extend(calls)
             self._out += b"".join([call.packed() for call in calls])
             self._send()
             if self._watch is None:
-                self._heard_s = self.loop.time()
                 self._watch = self.loop.call_later(self._settings.answer_s, self._look)
 
     def _begin_to_connect(self) -> None:
@@ -162,6 +163,7 @@ class Lane:
         try:
             while some := connection.socket.recv(_READ_BYTES):
                 connection.replies.feed(some)
+                self._heard_s = self.loop.time()
                 if len(some) < _READ_BYTES and not _pending(connection.socket):
                     break
             else:
@@ -183,7 +185,6 @@ class Lane:
             return
         if self._connection is not connection:
             return
-        self._heard_s = self.loop.time()
         if not self._under_way:
             self._all_answered()
 

@@ -11,7 +11,7 @@ import pytest
 from pyrula_runtime.stores.valkey.address import Address
 from pyrula_runtime.stores.valkey.settings import Settings
 from pyrula_runtime.stores.valkey.store import ValkeyStore
-from tests.store.valkey.servers import Server, shared
+from tests.store.valkey.servers import SURE, Server, shared
 
 QUICK = Settings(guarded=True, answer_s=0.3, connect_s=2.0, knock_s=0.2, again_s=0.01)
 
@@ -19,7 +19,7 @@ QUICK = Settings(guarded=True, answer_s=0.3, connect_s=2.0, knock_s=0.2, again_s
 @pytest.fixture
 def server() -> Iterator[Server]:
     """A server that this test alone uses, to be broken."""
-    server = Server()
+    server = Server(*SURE)
     yield server
     server.stop()
 

