@@ -14,7 +14,7 @@ from typing import Any
 
 import hiredis
 
-from pyrula_runtime.core.errors import StoreRefused, StoreUnavailable
+from pyrula_runtime.core.errors import PyrulaError, StoreRefused, StoreUnavailable
 from pyrula_runtime.stores.valkey import failures
 from pyrula_runtime.stores.valkey.address import Address, Tls
 
@@ -78,23 +78,28 @@ def connect(address: Address, connect_s: float, name: str) -> Connection:
         raise
 
 
-async def reach(make: Callable[[], Connection]) -> Connection:
-    """Make a connection in a thread; if nobody waits for it any more when it is there, it is closed there."""
-    mutex, left = threading.Lock(), threading.Event()
+Outcome = Connection | PyrulaError
 
-    def make_or_close() -> Connection:
-        made = make()
-        with mutex:
-            if left.is_set():
-                made.socket.close()
-        return made
 
-    try:
-        return await asyncio.to_thread(make_or_close)
-    except asyncio.CancelledError:
-        with mutex:
-            left.set()
-        raise
+def reach(loop: asyncio.AbstractEventLoop, make: Callable[[], Connection], told: Callable[[Outcome], None]) -> None:
+    """Make a connection in a thread of its own, since the loop's pool may be full of blocking steps, and tell the loop.
+
+    No task waits for it: the loop may be stopped at any time, by people who never heard of us.
+    """
+
+    def work() -> None:
+        outcome: Outcome
+        try:
+            outcome = make()
+        except PyrulaError as error:
+            outcome = error
+        try:
+            loop.call_soon_threadsafe(told, outcome)
+        except RuntimeError:  # the loop was closed meanwhile
+            if isinstance(outcome, Connection):
+                outcome.socket.close()
+
+    threading.Thread(target=work, name="pyrula-store-connect", daemon=True).start()
 
 
 def _reason(error: Exception) -> str:

@@ -27,7 +27,16 @@ import hiredis
 from pyrula_runtime.core.errors import PyrulaError, StoreUnavailable
 from pyrula_runtime.stores.valkey import failures
 from pyrula_runtime.stores.valkey.address import Address
-from pyrula_runtime.stores.valkey.connection import NOT_NOW, NOTHING, Argument, Connection, connect, pack, reach
+from pyrula_runtime.stores.valkey.connection import (
+    NOT_NOW,
+    NOTHING,
+    Argument,
+    Connection,
+    Outcome,
+    connect,
+    pack,
+    reach,
+)
 from pyrula_runtime.stores.valkey.scripts import Script
 from pyrula_runtime.stores.valkey.settings import Settings
 
@@ -73,7 +82,7 @@ class Lane:
         self._address, self._settings = address, settings
         self.loop = asyncio.get_running_loop()
         self._connection: Connection | None = None
-        self._connecting: asyncio.Task[None] | None = None
+        self._connecting = self._finished = False
         self._waiting: list[Call] = []  # to be sent
         self._under_way: deque[Call] = deque()  # sent and not answered
         self._unsent: list[Call] = []  # answered that they were not run
@@ -106,21 +115,22 @@ class Lane:
                 self._watch = self.loop.call_later(self._settings.answer_s, self._look)
 
     def _begin_to_connect(self) -> None:
-        if self._connecting is None and self._waiting:
-            self._connecting = self.loop.create_task(self._connect(), name="pyrula-store-connect")
+        if self._waiting and not self._connecting and not self._finished:
+            self._connecting = True
+            self.loop.call_later(self._pause_s, self._reach)
 
-    async def _connect(self) -> None:
-        try:
-            if self._pause_s:
-                await asyncio.sleep(self._pause_s)
-            made = await reach(lambda: connect(self._address, self._settings.connect_s, "pyrula"))
-        except PyrulaError as error:
+    def _reach(self) -> None:
+        reach(self.loop, lambda: connect(self._address, self._settings.connect_s, "pyrula"), self._reached)
+
+    def _reached(self, outcome: Outcome) -> None:
+        self._connecting = False
+        if isinstance(outcome, PyrulaError):
             self._pause_s = min(max(self._settings.again_s, self._pause_s * 2), self._settings.again_most_s)
-            self._connecting = None
-            self._fail_all(error)
-            return
-        self._connecting = None
-        self._adopt(made)
+            self._fail_all(outcome)
+        elif self._finished:
+            outcome.socket.close()
+        else:
+            self._adopt(outcome)
 
     def _adopt(self, made: Connection) -> None:
         """Go on with a fresh connection."""
@@ -131,7 +141,7 @@ class Lane:
 
     def adopt(self, made: Connection) -> None:
         """Take a connection that was made to look at the server."""
-        if self._connection is not None or self._connecting is not None:
+        if self._connection is not None or self._connecting:
             made.socket.close()
         else:
             self._adopt(made)
@@ -261,24 +271,23 @@ class Lane:
                 await asyncio.wait_for(self._idle.wait(), self._settings.close_s)
             except TimeoutError:
                 log.warning("the store at %s did not answer in time to a close", self._address.place)
-        if self._connecting is not None:
-            self._connecting.cancel()
+        self._finished = True
         if self._connection is not None:
             self._let_go(self._connection)
         self._fail_all(StoreUnavailable(f"the store at {self._address.place} was closed before it answered"))
 
     def shut(self) -> None:
-        """Hang up at once, from another thread, when the lane's loop is closed or does not come to it."""
+        """Hang up at once, from another thread, when the lane's loop has stopped or does not come to it."""
         connection = self._connection
         if connection is None:
             return
-        if self.loop.is_closed():
-            connection.socket.close()
-        else:
-            try:
-                connection.socket.shutdown(socket.SHUT_RDWR)  # the loop notices when it turns again
-            except OSError:
-                return  # it is broken already
+        if not self.loop.is_running():
+            self._let_go(connection)
+            return
+        try:
+            connection.socket.shutdown(socket.SHUT_RDWR)  # the loop notices when it turns again
+        except OSError:
+            return  # it is broken already
 
 
 def _pending(connected: socket.socket) -> bool:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
+from contextlib import suppress
 
 from pyrula_runtime.stores.valkey.address import Address
 from pyrula_runtime.stores.valkey.lane import Lane
 from pyrula_runtime.stores.valkey.settings import Settings
+
+_LOOK_S = 0.002  # between two looks whether another loop has finished: it cannot be awaited from here, and may die
 
 
 class Lanes:
@@ -46,11 +50,17 @@ class Lanes:
         if lane.loop is asyncio.get_running_loop():
             await lane.finish()
             return
-        if lane.loop.is_running():
-            elsewhere = asyncio.run_coroutine_threadsafe(lane.finish(), lane.loop)
-            try:
-                await asyncio.wait_for(asyncio.wrap_future(elsewhere), self._settings.close_s)
-            except TimeoutError:
-                lane.shut()
-        else:
+        finished = threading.Event()
+        with suppress(RuntimeError):  # closed between two lines
+            lane.loop.call_soon_threadsafe(_finish, lane, finished)
+        deadline_s = time.monotonic() + self._settings.close_s
+        # no event of this loop tells that another one has stopped
+        while lane.loop.is_running() and not finished.is_set() and time.monotonic() < deadline_s:  # noqa: ASYNC110
+            await asyncio.sleep(_LOOK_S)
+        if not finished.is_set():
             lane.shut()
+
+
+def _finish(lane: Lane, finished: threading.Event) -> None:
+    task = lane.loop.create_task(lane.finish(), name="pyrula-store-finish")
+    task.add_done_callback(lambda _: finished.set())

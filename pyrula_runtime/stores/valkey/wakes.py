@@ -18,11 +18,11 @@ from typing import Any
 
 import hiredis
 
-from pyrula_runtime.core.errors import PyrulaError, StoreUnavailable
+from pyrula_runtime.core.errors import PyrulaError, StoreUnavailable, UsageError
 from pyrula_runtime.stores.protocol import ClaimRequest, Wake
 from pyrula_runtime.stores.valkey import failures
 from pyrula_runtime.stores.valkey.address import Address
-from pyrula_runtime.stores.valkey.connection import NOT_NOW, NOTHING, Connection, connect, pack, reach
+from pyrula_runtime.stores.valkey.connection import NOT_NOW, NOTHING, Connection, Outcome, connect, pack, reach
 from pyrula_runtime.stores.valkey.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -71,28 +71,33 @@ class Listener:
         self._channels = {f"{address.tag}{kind.value}".encode(): kind for kind in self._kinds}
         self._loop = asyncio.get_running_loop()
         self._closed = False
-        self._rearm: asyncio.TimerHandle | None = None
+        self._connection: Connection | None = None
         self._heard_s = 0.0
         self.is_heard = asyncio.Event()  # while the subscription stands
-        self._keeping = self._loop.create_task(self._keep(), name="pyrula-store-listen")
+        self._timers: dict[Callable[..., None], asyncio.TimerHandle] = {}
+        self._reach()
 
     def close(self) -> None:
         """End it: no callback comes afterwards."""
         self._closed = True
-        self._keeping.cancel()
-        if self._rearm is not None:
-            self._rearm.cancel()
+        for timer in self._timers.values():
+            timer.cancel()
+        self._hang_up()
 
-    async def _keep(self) -> None:
-        while True:
-            try:
-                connection = await reach(self._subscribe)
-            except PyrulaError as error:
-                log.debug("no wakes from the store at %s for now: %s", self._address.place, error)
-                await asyncio.sleep(FALLBACK_S)
-            else:
-                await self._hear(connection)
-            self._wake(self._kinds)
+    def _later(self, after_s: float, act: Callable[..., None], *args: object) -> None:
+        """Act once, later, unless that is due already."""
+
+        def due() -> None:
+            del self._timers[act]
+            act(*args)
+
+        if not self._closed and act not in self._timers:
+            self._timers[act] = self._loop.call_later(after_s, due)
+
+    # connecting
+
+    def _reach(self) -> None:
+        reach(self._loop, self._subscribe, self._reached)
 
     def _subscribe(self) -> Connection:
         connection = connect(self._address, self._settings.connect_s, "pyrula-listen")
@@ -108,37 +113,68 @@ class Listener:
             raise failures.ours(reply, self._address.place)
         return connection
 
-    async def _hear(self, connection: Connection) -> None:
-        """Hear messages until the connection breaks."""
-        broken: asyncio.Future[None] = self._loop.create_future()
-        connection.socket.setblocking(False)
-        self._loop.add_reader(connection.socket, self._readable, connection, broken)
+    def _reached(self, outcome: Outcome) -> None:
+        if self._closed:
+            if isinstance(outcome, Connection):
+                outcome.socket.close()
+            return
+        if isinstance(outcome, PyrulaError):
+            log.debug("no wakes from the store at %s for now: %s", self._address.place, outcome)
+            self._wake(self._kinds)
+            self._later(FALLBACK_S, self._reach)
+            return
+        self._connection = outcome
+        outcome.socket.setblocking(False)
+        self._loop.add_reader(outcome.socket, self._readable, outcome)
         self._heard_s = self._loop.time()
+        if Wake.ready in self._kinds:
+            self._ask(self._stands)
+        else:
+            self._stands()
+
+    def _ask(self, then: Callable[[], None]) -> None:
+        """Tell the server that somebody waits; once it knows, go on."""
         try:
-            if Wake.ready in self._kinds:
-                await self._arm()
+            armed = self._arm()
+        except UsageError:
+            return  # the store was closed
+        armed.add_done_callback(lambda done: self._lost() if done.cancelled() or done.exception() else then())
+
+    def _stands(self) -> None:
+        """Every kind may have happened before the subscription stood."""
+        if self._connection is not None:
             self.is_heard.set()
             self._wake(self._kinds)
-            await self._knock(connection, broken)
-        except StoreUnavailable:
-            await asyncio.sleep(self._settings.again_s)
-        finally:
-            self.is_heard.clear()
+            self._later(self._settings.knock_s, self._knock)
+
+    def _knock(self) -> None:
+        """Ask now and then whether the server is there; a dead connection looks like a quiet one."""
+        if self._connection is None:
+            return
+        silent_s = self._loop.time() - self._heard_s
+        if silent_s > 2 * self._settings.knock_s:
+            self._lost()
+            return
+        if silent_s >= self._settings.knock_s:
+            with suppress(OSError):  # if it is broken, the reader hears of it
+                self._connection.socket.send(_PING)
+        self._later(self._settings.knock_s, self._knock)
+
+    def _lost(self) -> None:
+        """Connect anew; what happens meanwhile is made up for by the wake that follows."""
+        self._hang_up()
+        self._later(self._settings.again_s, self._reach)
+
+    def _hang_up(self) -> None:
+        self.is_heard.clear()
+        connection, self._connection = self._connection, None
+        if connection is not None:
             self._loop.remove_reader(connection.socket)
             connection.socket.close()
 
-    async def _knock(self, connection: Connection, broken: asyncio.Future[None]) -> None:
-        """Ask now and then whether the server is there; a dead connection looks like a quiet one."""
-        while True:
-            await asyncio.wait([broken], timeout=self._settings.knock_s)
-            silent_s = self._loop.time() - self._heard_s
-            if broken.done() or silent_s > 2 * self._settings.knock_s:
-                return
-            if silent_s >= self._settings.knock_s:
-                with suppress(*NOT_NOW):
-                    connection.socket.send(_PING)
+    # hearing
 
-    def _readable(self, connection: Connection, broken: asyncio.Future[None]) -> None:
+    def _readable(self, connection: Connection) -> None:
         try:
             some = connection.socket.recv(_READ_BYTES)
         except NOT_NOW:
@@ -146,8 +182,7 @@ class Listener:
         except OSError:
             some = b""
         if not some:
-            if not broken.done():
-                broken.set_result(None)
+            self._lost()
             return
         self._heard_s = self._loop.time()
         connection.replies.feed(some)
@@ -158,18 +193,13 @@ class Listener:
                 if self._wanted.concerns(wake, message[2].decode()):
                     told[wake] = None
         self._wake(told)
-        if Wake.ready in told and self._rearm is None and not self._closed:
-            self._rearm = self._loop.call_later(self._settings.rearm_s, self._ask_again, self._wanted.claims)
+        if Wake.ready in told:
+            self._later(self._settings.rearm_s, self._ask_again, self._wanted.claims)
 
     def _ask_again(self, claims: int) -> None:
         """Wait for more, if no claim has said so meanwhile."""
-        self._rearm = None
         if self._wanted.claims == claims:
-            self._arm().add_done_callback(self._asked)
-
-    def _asked(self, armed: asyncio.Future[Any]) -> None:
-        if not armed.cancelled() and armed.exception() is None:  # otherwise the connections are made anew
-            self._wake((Wake.ready,))
+            self._ask(lambda: self._wake((Wake.ready,)))
 
     def _wake(self, kinds: Any) -> None:
         for kind in kinds:
