@@ -28,7 +28,8 @@ async def test_work_whose_wake_is_lost_is_found_by_the_next_look(world: World) -
 async def test_a_blocked_lane_costs_its_neighbours_no_lock(world: World) -> None:
     gate = await world.gate()
     neighbours = [await world.submit("gated", gate=str(gate.path)) for _ in range(2)]
-    worker = await world.start(EVERY_RENEWAL, options=EAGER)
+    # so late that it is the locks that are tried, and not what is handed back
+    worker = await world.start(EVERY_RENEWAL, options=EAGER | {"evacuate_after": 2.9 * LOCK_TTL_S})
     visits = [await gate.visit() for _ in neighbours]
     blocking = await world.submit("gated", gate=str(gate.path), how="visit_with_the_lane")
     block = await gate.visit()
