@@ -17,7 +17,10 @@ from tests.faults.world import NewWorld, World
 
 PHASES = ("before", "sent", "answered")
 # what a worker asks of its store from its start to the end of its drain
-VERBS = ("open", "claim", "commit", "holdings", "reclaim_lapsed", "beat", "ping", "purge", "retire", "close")
+VERBS = (
+    *("open", "claim", "commit", "holdings", "suspects", "reclaim_lapsed"),
+    *("beat", "ping", "purge", "retire", "close"),
+)
 # outcomes that come while a commit is under way go together with the next
 LEAST_COMMITS = {"ten": 10, "side by side": 2, "plain": 4, "lucky": 5, "overdue": 3, "failing": 2}
 
