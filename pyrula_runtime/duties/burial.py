@@ -24,7 +24,7 @@ from pyrula_runtime.blackbox import BoxView, find_dead, layout, read_box, remove
 from pyrula_runtime.core.blame import Budget, Cause
 from pyrula_runtime.core.status import RunEvent, RunStatus, after
 from pyrula_runtime.duties.blaming import Blamed, Freed, free_by
-from pyrula_runtime.duties.inquest import PLAIN, Witnesses, begun_of, death_of
+from pyrula_runtime.duties.inquest import PLAIN, Witnesses, begun_of, death_for, death_of
 from pyrula_runtime.runtime_dir import boot_id
 from pyrula_runtime.stores.clock import Clock
 from pyrula_runtime.stores.protocol import Release, Store
@@ -119,7 +119,7 @@ class Burial:
         death = death_of(seen, tokens, self._clock.wall_ms(), self._clock.mono_ms())
         begun = begun_of(seen.box, tokens)
         unconcerned = replace(death, cause=Cause.blameless)
-        deaths = [(each, death if each.token in begun else unconcerned) for each in holdings]
+        deaths = [(each, death_for(seen, each, death) if each.token in begun else unconcerned) for each in holdings]
         return await free_by(self._store, deaths, self._budget)
 
 

@@ -23,6 +23,7 @@ from pyrula_runtime.blackbox import Executing as Span
 from pyrula_runtime.core.deaths import Cause, Death, Evidence, Executing
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.stacks import CrashNote
+from pyrula_runtime.stores.protocol import Holding
 from pyrula_runtime.wire import Finding, Role
 
 PLAIN = "plain"
@@ -72,6 +73,13 @@ def death_of(seen: Witnesses, held: Sequence[Token], wall_ms: int, mono_ms: int)
         evidence=_evidence(seen, cause, wall_ms),
         guilty="" if blocking is None else blocking.run_id,
     )
+
+
+def death_for(seen: Witnesses, holding: Holding, death: Death) -> Death:
+    """The death as this run saw it: a worker without a supervisor is the cell of a suspect, which it runs alone."""
+    is_plain = seen.box is not None and seen.box.role == PLAIN
+    is_alone = is_plain and holding.dossier.is_suspect and death.in_flight == {holding.token.run_id}
+    return replace(death, in_cell=True) if is_alone else death
 
 
 def _cause(seen: Witnesses) -> Cause:

@@ -6,10 +6,12 @@ import pytest
 
 from pyrula_runtime.blackbox import NOBODY, BoxView, Phase
 from pyrula_runtime.core.deaths import Cause, Death, Executing
-from pyrula_runtime.duties.inquest import Witnesses, begun_of, death_of
+from pyrula_runtime.duties.inquest import Witnesses, begun_of, death_for, death_of
 from pyrula_runtime.stacks import CrashNote
+from pyrula_runtime.stores.protocol import CLEAN, Dossier, Holding
 from pyrula_runtime.wire import Finding
 from tests.duties.boxes import END_MS, ENTRY, box, seen, span, token
+from tests.store.samples import SUSPECT
 
 SIGNAL = CrashNote(kind="signal", stack="the stack", line="app.py:3")
 EXIT = CrashNote(kind="exit", stack="the stack", line="app.py:4")
@@ -83,6 +85,24 @@ def test_whom_nobody_reaped(view: BoxView | None, note: CrashNote | None, cause:
 )
 def test_where(view: BoxView | None, finding: Finding | None, *, cell: bool) -> None:
     assert death(seen(view, finding)).in_cell is cell
+
+
+@pytest.mark.parametrize(
+    ("view", "dossier", "cell"),
+    [
+        (box(role="plain"), SUSPECT, True),
+        (box(role="plain"), CLEAN, False),
+        (box(role="plain", in_flight=("me", "other")), SUSPECT, False),
+        (box(role="worker"), SUSPECT, False),
+        (None, SUSPECT, False),
+    ],
+)
+def test_a_plain_worker_is_the_cell_of_a_suspect_that_it_runs_alone(
+    view: BoxView | None, dossier: Dossier, *, cell: bool
+) -> None:
+    told = seen(view)
+    holding = Holding(token=token("me"), workflow="order", dossier=dossier)
+    assert death_for(told, holding, death(told)).in_cell is cell
 
 
 # who
