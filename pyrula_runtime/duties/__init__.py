@@ -1,5 +1,5 @@
-"""Store duties that need no user code: what the dead left behind, what lapsed, what grew old.
+"""Store duties that need no user code: what the dead left behind, what the mute cannot do, what lapsed, what grew old.
 
-Each is one small module with one async function over the store contract. A worker makes these rounds on its control
-thread; all of them are idempotent, so several workers may make the same one at once.
+Each is a small module over the store contract. A worker without a supervisor makes the rounds on its control thread, a
+supervisor has a clerk for them; all of them are idempotent, so several processes may make the same one at once.
 """
