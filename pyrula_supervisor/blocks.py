@@ -15,9 +15,9 @@ from typing import Any
 from pyrula_runtime.core import hints
 from pyrula_runtime.core.deaths import Cause
 from pyrula_runtime.core.standstill import Verdict
-from pyrula_runtime.wire import Blocked, Unblocked, cut
+from pyrula_runtime.wire import Blocked, Dump, Unblocked, cut
 from pyrula_supervisor import exits, findings, ladder, sentences
-from pyrula_supervisor.actions import BlockOver, Incident, TakeStack
+from pyrula_supervisor.actions import BlockOver, Incident, Send, TakeStack
 from pyrula_supervisor.draft import Draft
 from pyrula_supervisor.events import LaneSeen
 from pyrula_supervisor.ladder import Rung
@@ -107,7 +107,9 @@ def _over(draft: Draft, child: Child, after_ms: int = 0) -> Child:
         draft.do(BlockOver(for_ms=after_ms))
         draft.move(child, ChildEvent.unblock)
         child = draft.change(draft.state.children[child.incarnation], freed_ms=draft.now_ms)
-    return draft.change(child, blocked=None, blocked_ms=NEVER, announced=False, seen=None, rung=Rung.ground)
+    return draft.change(
+        child, blocked=None, blocked_ms=NEVER, announced=False, placed=False, seen=None, rung=Rung.ground
+    )
 
 
 def _climb(draft: Draft, name: str) -> None:
@@ -116,12 +118,13 @@ def _climb(draft: Draft, name: str) -> None:
     event, policy = child.seen, draft.state.policy
     if event is None or event.stuck_ms == 0:
         return
+    if child.blocked is not None:
+        known = dataclasses.replace(child.blocked, for_s=event.stuck_ms / 1000, gil_held=event.gil_held)
+        _show(draft, name, known)
     limit_ms = ladder.limit_of(event.workflow, child.limits_ms, policy)
     for rung in ladder.climb(child.rung, ladder.rung_at(event.stuck_ms, policy, limit_ms)):
         draft.change(draft.state.children[name], rung=rung)
         _ON_RUNG[rung](draft, draft.state.children[name], event)
-    if (known := draft.state.children[name].blocked) is not None:
-        _show(draft, name, dataclasses.replace(known, for_s=event.stuck_ms / 1000, gil_held=event.gil_held))
 
 
 def _warned(draft: Draft, child: Child, event: LaneSeen) -> None:
@@ -133,7 +136,9 @@ def _warned(draft: Draft, child: Child, event: LaneSeen) -> None:
 
 
 def _told(draft: Draft, child: Child, event: LaneSeen) -> None:
-    del event
+    """Wait no longer for the line; but ask for it, if that was not done yet."""
+    if not (event.gil_held or (child.blocked and child.blocked.line)):
+        draft.do(Send(incarnation=child.incarnation, message=Dump()))
     _announce(draft, child.incarnation)
 
 
@@ -187,9 +192,14 @@ def _announce(draft: Draft, name: str) -> None:
     """Tell people, once; and once more when the line comes later."""
     child = draft.state.children[name]
     by = child.blocked
-    if by is None or child.announced:
+    if by is None:
         return
-    draft.change(child, announced=True)
+    if child.announced:
+        if by.line and not child.placed:
+            draft.change(child, placed=True)
+            draft.say(f"{child.title} is stuck at {by.line}", logging.WARNING, line=by.line, slot=child.slot)
+        return
+    draft.change(child, announced=True, placed=bool(by.line))
     held = " with the GIL held" if by.gil_held else ""
     where = f" at {by.line}" if by.line else ""
     text = f"{child.title} is blocked for {by.for_s:.3g} s{held} by {whose_of(by.run_id, by.workflow, by.step)}{where}"

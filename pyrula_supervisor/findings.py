@@ -10,7 +10,7 @@ import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
 
-import pyrula_runtime
+from pyrula_runtime import core
 from pyrula_runtime.core.deaths import Cause
 from pyrula_runtime.core.frames import Frame, frames_of
 from pyrula_runtime.wire import Finding, Role
@@ -23,7 +23,7 @@ from pyrula_supervisor.tables import ChildState
 BLAMELESS = Finding(cause=Cause.blameless)
 # a worker that leaks faster than its drain ends is killed at so many times its limit
 RSS_FACTOR = 2
-_OURS = str(Path(pyrula_runtime.__file__).parent)
+_OURS = str(Path(core.__file__).parents[1])
 _STDLIB = sysconfig.get_path("stdlib")
 
 

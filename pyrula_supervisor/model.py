@@ -64,6 +64,7 @@ class Child:
     blocked: Blocked | None = None
     blocked_ms: int = NEVER
     announced: bool = False  # whether people were told of this block
+    placed: bool = False  # with the line of it
     freed_ms: int = -NEVER  # when its last block was over
     seen: LaneSeen | None = None  # its lane as seen from outside, while that stands still
     mute: bool = False  # no thread of it can speak

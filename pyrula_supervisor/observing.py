@@ -135,19 +135,18 @@ class _Watched:
         return self._tell(whose, now_ms)
 
     def _sample(self, glance: Glance, now_ms: int, late_ms: int) -> Sample:
-        lane = glance.lane if isinstance(glance.lane, Executing) else None
-        beat_ms, lock_ms = glance.watch_beat_ms or 0, glance.store_lock_since_ms or 0
-        silent = bool(beat_ms) and now_ms - beat_ms >= _SILENT_MS
-        long = bool(lane) and now_ms - (lane.since_ms if lane else 0) >= _ODD_MS
-        self.is_odd = silent or long or bool(self._told) or (bool(lock_ms) and now_ms - lock_ms >= _ODD_MS)
+        run_id, entries, since_ms = _on_lane(glance, now_ms)
+        silent = _is_old(glance.watch_beat_ms, now_ms, _SILENT_MS)
+        kept = _is_old(since_ms, now_ms, _ODD_MS) or _is_old(glance.store_lock_since_ms, now_ms, _ODD_MS)
+        self.is_odd = silent or kept or self._told is not None
         lane_thread, watch_thread = glance.lane_thread or 0, glance.watch_thread or 0
         return Sample(
             at_ms=now_ms,
             late_ms=late_ms,
             watch_beat_ms=glance.watch_beat_ms,
-            run_id=lane.run_id if lane else "",
-            entries=lane.entries if lane else 0,
-            since_ms=lane.since_ms if lane else 0,
+            run_id=run_id,
+            entries=entries,
+            since_ms=since_ms,
             gc_since_ms=glance.gc_since_ms or 0,
             gc_total_ms=glance.gc_total_ms or 0,
             lane=self._onlooker.thread(lane_thread),
@@ -164,8 +163,7 @@ class _Watched:
     def _holder(self, before: Sample, sample: Sample) -> Executing | None:
         """Whose thread keeps the GIL that the lane does not have; None: it cannot be told."""
         former = self._threads
-        beat_ms = sample.watch_beat_ms or 0
-        is_silent = bool(beat_ms) and sample.at_ms - beat_ms >= _SILENT_MS
+        is_silent = _is_old(sample.watch_beat_ms, sample.at_ms, _SILENT_MS)
         self._threads = _Threads(at_ms=sample.at_ms, samples=self._onlooker.threads()) if is_silent else None
         if former is None or self._threads is None or classify(before, sample) is not Verdict.held_elsewhere:
             return None
@@ -210,6 +208,23 @@ class _Watched:
             )
         self._told = event
         return None if told and _same(told, event) else event
+
+
+def _on_lane(glance: Glance, now_ms: int) -> tuple[str, int, int]:
+    """Whose code has the lane, under which number, and since when; 0: nobody's.
+
+    Code of no run is not written down. But where the watchdog is well and the lane has not answered it for a while,
+    there is some; the last answer stands for its number.
+    """
+    if isinstance(glance.lane, Executing):
+        return glance.lane.run_id, glance.lane.entries, glance.lane.since_ms
+    beat_ms = glance.lane_beat_ms or 0
+    is_kept = _is_old(beat_ms, now_ms, _SILENT_MS) and not _is_old(glance.watch_beat_ms, now_ms, _SILENT_MS)
+    return ("", beat_ms, beat_ms) if is_kept else ("", 0, 0)
+
+
+def _is_old(at_ms: int | None, now_ms: int, age_ms: int) -> bool:
+    return bool(at_ms) and now_ms - (at_ms or 0) >= age_ms
 
 
 def _from_beginning(before: Sample, after: Sample) -> Sample:

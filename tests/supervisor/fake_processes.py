@@ -5,6 +5,7 @@ It performs the reducer's actions as the shell would, and judges nothing.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -13,8 +14,8 @@ from typing import Any, TypeVar
 from pyrula_runtime.wire import Buried, Bury, CannotStart, Drain, Dump, Ready, Report, Role, Unblocked
 from pyrula_supervisor.actions import Action, Answer, Incident, Kill, Log, Notify, Quit, Send, Spawn, Terminate
 from pyrula_supervisor.deadlines import TICK_MS
-from pyrula_supervisor.events import Event, Exited, Said, Spawned, SpawnFailed, StopAsked, Tick
-from pyrula_supervisor.model import Child
+from pyrula_supervisor.events import Event, Exited, ReloadAsked, Said, Spawned, SpawnFailed, StopAsked, Tick
+from pyrula_supervisor.model import LANED, Child
 from pyrula_supervisor.options import Policy
 from pyrula_supervisor.reducer import begin, step
 
@@ -91,6 +92,14 @@ class World:
         process.ready = True
         self.say(process, Ready(incarnation=process.name, note=note))
 
+    def be_ready_with_limits(self, process: Process, limits_ms: dict[str, int]) -> None:
+        """As if it had become ready with workflows that may block for long."""
+        child = dataclasses.replace(self.child(process), limits_ms=limits_ms)
+        self.state = dataclasses.replace(self.state, children={**self.state.children, process.name: child})
+
+    def reload(self) -> None:
+        self.feed(ReloadAsked(now_ms=self.now_ms))
+
     def refuse(self, process: Process, **facts: Any) -> None:
         self.say(process, CannotStart(incarnation=process.name, **facts))
 
@@ -103,7 +112,7 @@ class World:
 
     def die(self, process: Process, status: int = SIGKILL) -> None:
         process.dead = True
-        if process.spawn.role is Role.worker and self.quit is None:
+        if process.spawn.role in LANED and self.quit is None:
             self.graves.append(process.name)
         self.feed(Exited(now_ms=self.now_ms, incarnation=process.name, pid=process.pid, status=status))
 

@@ -1,0 +1,196 @@
+"""Lanes that stand still in real workers: who is named, who takes over, who is charged, and who never is."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyrula_runtime.core.errors import RunQuarantined
+from tests.supervisor.household import APP, Household, household, stat_of
+
+# a ladder for people in a hurry: warned at 1.25 s, replaced at 1.5 s, evacuated at 2 s, ended at 6 s
+OPTIONS = {"lock_ttl": 2, "block_warn": 1.25, "replace_after": 1.5, "evacuate_after": 2, "poison_max_retries": 0}
+POLICY = {"lock_ttl_ms": 2_000, "block_warn_ms": 1_250, "replace_after_ms": 1_500, "evacuate_after_ms": 2_000}
+BEGUN = "Path(f'{os.getpid()}.begun').touch()\n"
+FREE = "while not Path('free').exists(): time.sleep(0.01)"
+REGEX = "re.match('(a+)+b', 'a' * 64)"
+OF_NOBODY = f"""
+import contextvars
+def stands():
+    {FREE}
+contextvars.Context().run(asyncio.get_running_loop().call_later, 0.1, stands)
+"""
+WAITING = """
+@step
+async def waits(seconds):
+    await asyncio.sleep(0 if Path("soon").exists() else seconds)
+    return os.getpid()
+
+@workflow
+async def waiting(ctx, seconds: float) -> int:
+    return await ctx.step(waits, seconds)
+"""
+
+
+def hurried(folder: Path, **policy: Any) -> Any:
+    """A supervisor with that ladder."""
+    given: Mapping[str, Any] = {"calling": {"options": OPTIONS}, "app": APP + WAITING, **POLICY, **policy}
+    return household(folder, **given)
+
+
+@pytest.fixture(params=["spawn", "template"])
+def house(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Household]:
+    """A supervisor of two workers, of either start method."""
+    with hurried(tmp_path, start_method=request.param) as made:
+        yield made
+
+
+def begun(house: Household) -> int:
+    """Wait until code has begun: in which process."""
+    return int(house.until(lambda: next((path.stem for path in house.folder.glob("*.begun")), None)))
+
+
+def incidents(house: Household, kind: str) -> list[dict[str, Any]]:
+    """The incidents of a kind, newest first."""
+    return [each for each in house.document()["incidents"] if each["kind"] == kind]
+
+
+def test_a_block_is_named_and_a_surge_takes_over(house: Household) -> None:
+    house.ready()
+    with house.client() as client:
+        blocking = client.submit("lane", {"code": BEGUN + FREE})
+        stuck = begun(house)
+        told = house.said(rf"worker \d \(pid {stuck}\) is blocked for .* by run (\S+) \(lane, step on_lane\) at (.+)$")
+        assert told[1] == blocking.run_id
+        surge = int(house.said(r"surge \d \(pid (\d+)\) is ready")[1])
+        [by] = [row["blocked"] for row in house.children(pid=stuck)]
+        assert (by["run_id"], by["workflow"], by["step"]) == (blocking.run_id, "lane", "on_lane")
+        assert (by["gil_held"], by["line"]) == (False, told[2])
+        assert by["for_s"] >= 1.5
+        assert by["stack"]
+        assert by["hint"]
+        assert [row["role"] for row in house.children(pid=surge)] == ["surge"]
+        for neighbour in [client.submit("lane", {"code": "0"}) for _ in range(6)]:
+            assert neighbour.result(timeout=20) != stuck
+        (house.folder / "free").touch()
+        house.said(rf"worker \d \(pid {stuck}\) exited with code 0")
+        assert blocking.result(timeout=20) == stuck, "it goes on where it was"
+        house.until(lambda: house.children(role="worker", pid=surge))
+        assert not blocking.describe()["charges"]
+        assert [each["verdict"] for each in incidents(house, "block")] == ["blocked"]
+        assert incidents(house, "surge")
+        assert incidents(house, "charge") == incidents(house, "death") == []
+    assert house.stop() == 0
+
+
+def test_a_run_that_holds_the_gil_is_named_charged_and_put_in_quarantine(house: Household) -> None:
+    house.ready()
+    with house.client() as client:
+        guilty = client.submit("lane", {"code": BEGUN + REGEX})
+        stuck = begun(house)
+        told = house.said(rf"\(pid {stuck}\) is blocked for (\S+) s with the GIL held by run (\S+) \(lane, .* at (.+)$")
+        assert float(told[1]) <= 1.25 + 0.3
+        assert told[2] == guilty.run_id
+        assert "on_lane" in told[3] or "<string>" in told[3] or "app.py" in told[3]
+        house.said(r"surge \d \(pid \d+\) is ready")
+        assert client.submit("lane", {"code": "0"}).result(timeout=20) != stuck
+        with pytest.raises(RunQuarantined) as refused:
+            guilty.result(timeout=30)
+        assert refused.value.error.type == "EventLoopBlocked"
+        detail = refused.value.error.detail
+        assert (detail["cause"], detail["evidence"]["step"]) == ("loop_blocked", "on_lane")
+        assert "match" in detail["evidence"]["stack"]
+        assert detail["evidence"]["line"]
+        [block] = incidents(house, "block")
+        assert block["verdict"] == "held_on_cpu"
+        for kind in ("charge", "quarantine", "death"):
+            assert [each["run_id"] for each in incidents(house, kind)] == [guilty.run_id]
+        house.until(lambda: {row["state"] for row in house.children(role="worker")} == {"ready"})
+    assert house.stop() == 0
+
+
+@pytest.mark.parametrize("code", [FREE, REGEX])
+def test_innocents_of_a_stuck_lane_go_on_elsewhere_uncharged(tmp_path: Path, code: str) -> None:
+    with hurried(tmp_path, procs=1) as house, house.client() as client:
+        house.ready(1)
+        innocents = [client.submit("waiting", {"seconds": 60}) for _ in range(3)]
+        house.until(lambda: [row["turns_running"] for row in house.children(role="worker")] == [3])
+        (tmp_path / "soon").touch()
+        client.submit("lane", {"code": BEGUN + code})
+        stuck = begun(house)
+        house.said(rf"3 runs of worker 0 \(pid {stuck}\) were handed back, uncharged")
+        for each in innocents:
+            assert each.result(timeout=20) != stuck
+            assert not each.describe()["charges"]
+            assert not each.describe()["marks"]
+        assert len(incidents(house, "evacuation")) == 1
+        (tmp_path / "free").touch()
+    # the supervisor's end is another test's matter
+
+
+def test_code_of_no_run_is_replaced_and_ended_and_nobody_is_charged(tmp_path: Path) -> None:
+    with hurried(tmp_path, procs=1) as house, house.client() as client:
+        house.ready(1)
+        client.submit("lane", {"code": OF_NOBODY}).result(timeout=20)
+        stuck = int(house.said(r"worker 0 \(pid (\d+)\) is blocked for .* by code of no run")[1])
+        house.said(r"surge 0 \(pid \d+\) is ready")
+        house.said(rf"worker 0 \(pid {stuck}\) is killed: code of no run blocked it for ")
+        house.said("was killed by SIGKILL")
+        house.until(lambda: house.document()["queue"]["suspects"] == 0)
+        assert incidents(house, "charge") == incidents(house, "mark") == []
+    # the supervisor's end is another test's matter
+
+
+def test_a_run_that_crashes_its_worker_among_others_is_found_in_a_cell(tmp_path: Path) -> None:
+    with hurried(tmp_path, procs=1) as house, house.client() as client:
+        house.ready(1)
+        innocent = client.submit("thread", {"code": f"once('a') or os.getpid()\n{FREE}"})
+        house.until((tmp_path / "a").exists)
+        (tmp_path / "free").touch()
+        guilty = client.submit("lane", {"code": BEGUN + "ctypes.string_at(0)"})
+        house.said("was killed by SIGSEGV")
+        house.said(r"cell \(pid \d+\) is ready")
+        with pytest.raises(RunQuarantined) as refused:
+            guilty.result(timeout=30)
+        evidence = refused.value.error.detail["evidence"]
+        assert refused.value.error.type == "WorkerCrashed"
+        assert evidence["line"]
+        assert "string_at" in evidence["stack"]
+        innocent.result(timeout=30)
+        assert not innocent.describe()["charges"]
+        assert [each["run_id"] for each in incidents(house, "quarantine")] == [guilty.run_id]
+        assert guilty.run_id in [each["run_id"] for each in incidents(house, "mark")]
+    # the supervisor's end is another test's matter
+
+
+def test_a_stopped_worker_is_shown_and_nothing_else(tmp_path: Path) -> None:
+    with hurried(tmp_path, procs=1) as house:
+        pid = house.ready(1)[0]
+        os.kill(pid, signal.SIGSTOP)
+        house.until(lambda: stat_of(pid) == "T")
+        house.until(lambda: house.children(pid=pid, stands="stopped"))
+        assert any("is stopped" in each for each in house.document()["supervisor"]["degraded"])
+        house.until(lambda: house.children(pid=pid, stale=True))  # longer than any rung but the last
+        os.kill(pid, signal.SIGCONT)
+        house.until(lambda: house.children(pid=pid, stands="", stale=False))
+        assert house.document()["incidents"] == []
+        assert house.children(role="surge") == []
+        assert house.stop() == 0
+
+
+def test_a_run_that_takes_all_the_memory_is_charged(tmp_path: Path) -> None:
+    with hurried(tmp_path, procs=1, max_rss_bytes=120 << 20) as house, house.client() as client:
+        house.ready(1)
+        greedy = client.submit("thread", {"code": "kept = b'x' * (300 << 20)\ntime.sleep(60)"})
+        house.said("is killed: it has .* of memory, far more than 120 MiB")
+        with pytest.raises(RunQuarantined) as refused:
+            greedy.result(timeout=30)
+        assert refused.value.error.type == "OutOfMemory"
+        assert refused.value.error.detail["evidence"]["rss_bytes"] > 240 << 20
+        assert [each["verdict"] for each in incidents(house, "memory")] == ["out_of_memory"]
+        assert house.stop() == 0

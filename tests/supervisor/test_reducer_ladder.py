@@ -1,0 +1,409 @@
+"""The ladder as the reducer walks it: what each look at a stuck lane leads to, and what never does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pyrula_runtime.core.standstill import Verdict
+from pyrula_runtime.wire import Blocked, Bury, Drain, Finding, Report, Role, Stack, Stage, StandIn, Unblocked
+from pyrula_supervisor.actions import BlockOver, Incident, Send, Spawn, TakeStack
+from pyrula_supervisor.events import LaneSeen, ScaleAsked, Weighed
+from pyrula_supervisor.ladder import Rung
+from pyrula_supervisor.tables import ChildState
+from tests.supervisor.fake_processes import SIGKILL, Process, World, running
+
+HELD, FREE = Verdict.held_on_cpu, Verdict.blocked
+WHOSE = {"run_id": "r1", "workflow": "order", "step": "charge", "op_id": "o1", "entries": 7}
+STACK = 'Current thread 0x1 (most recent call first):\n  File "/srv/app.py", line 9 in slow\n'
+
+
+def look(on: World, process: Process, stuck_ms: int, verdict: Verdict = FREE, **changes: Any) -> None:
+    """The shell has looked at a lane."""
+    facts: dict[str, Any] = {**WHOSE, **changes} if stuck_ms else changes
+    event = LaneSeen(now_ms=on.now_ms, incarnation=process.name, verdict=verdict, stuck_ms=stuck_ms, **facts)
+    on.feed(event)
+
+
+def stuck(on: World, process: Process, until_ms: int, verdict: Verdict = FREE, **changes: Any) -> None:
+    """A lane stands still for so long, under looks as the shell takes them."""
+    seen = on.child(process).seen
+    for at_ms in range((seen.stuck_ms if seen else 0) + 250, until_ms + 1, 250):
+        on.tick()
+        look(on, process, at_ms, verdict, **changes)
+
+
+def stand_ins(on: World) -> list[tuple[str, Stage, str]]:
+    """What the clerk was told of the mute."""
+    said = (action.message for action in on.done(Send) if isinstance(action.message, StandIn))
+    return [(each.incarnation, each.stage, each.keep) for each in said]
+
+
+def drained(on: World) -> list[str]:
+    return [action.incarnation for action in on.done(Send) if isinstance(action.message, Drain)]
+
+
+def finding_of(on: World, name: str) -> Finding:
+    """What the clerk was told of a death."""
+    told = [action.message for action in on.done(Send) if isinstance(action.message, Bury)]
+    return next(each.finding for each in told if each.incarnation == name)
+
+
+def test_a_block_that_is_short_is_nobodys_business() -> None:
+    on = running(procs=1)
+    (worker,) = on.of()
+    stuck(on, worker, 1_750)
+    look(on, worker, 0, Verdict.healthy)
+    assert on.child(worker).state is ChildState.ready
+    assert (on.incidents, on.logged, on.done(Spawn)) == ([], "", [])
+
+
+def test_the_parents_look_and_the_childs_word_are_one_block() -> None:
+    on = running(procs=1)
+    (worker,) = on.of()
+    stuck(on, worker, 2_000)
+    assert on.child(worker).state is ChildState.blocked
+    assert on.incidents == [], "the child is listened to first"
+    said = Blocked(incarnation=worker.name, **_told("app.py:7"))
+    on.say(worker, said)
+    stuck(on, worker, 3_000)
+    (incident,) = on.done(Incident)
+    assert (incident.kind, incident.run_id, incident.workflow, incident.step) == ("block", "r1", "order", "charge")
+    assert (incident.line, incident.verdict) == ("app.py:7", "blocked")
+    shown = on.child(worker).blocked
+    assert shown is not None
+    assert (shown.line, shown.hint, shown.for_s, shown.gil_held) == ("app.py:7", "write it so", 3.0, False)
+    on.say(worker, Unblocked(incarnation=worker.name, after_s=3.1))
+    look(on, worker, 0, Verdict.healthy)
+    assert on.done(BlockOver) == [BlockOver(for_ms=3_100)]
+    assert on.child(worker).blocked is None
+    assert on.child(worker).rung is Rung.ground
+
+
+def _told(line: str) -> dict[str, Any]:
+    facts = {key: WHOSE[key] for key in ("run_id", "workflow", "step")}
+    return {**facts, "for_s": 2.0, "line": line, "stack": "...", "hint": "write it so"}
+
+
+def test_a_child_that_says_nothing_of_its_block_is_asked() -> None:
+    on = running(procs=1)
+    (worker,) = on.of()
+    stuck(on, worker, 2_250)
+    assert on.incidents == [("block", 0)]
+    assert on.dumped == [worker.name]
+    on.say(worker, Stack(incarnation=worker.name, text=STACK))
+    assert "is stuck at /srv/app.py:9 in slow" in on.logged
+    shown = on.child(worker).blocked
+    assert shown is not None
+    assert (shown.line, shown.stack) == ("/srv/app.py:9 in slow", STACK)
+
+
+def test_a_mute_child_is_looked_at_by_signal_and_named_with_its_line() -> None:
+    on = running(procs=1)
+    (worker,) = on.of()
+    stuck(on, worker, 2_000, HELD, thread_id=77)
+    assert on.done(TakeStack) == [TakeStack(incarnation=worker.name, thread_id=77)]
+    on.say(worker, Stack(incarnation=worker.name, text=STACK))
+    (incident,) = on.done(Incident)
+    assert (incident.line, incident.verdict) == ("/srv/app.py:9 in slow", "held_on_cpu")
+    assert "with the GIL held by run r1 (order, step charge) at /srv/app.py:9" in on.logged
+    # awake again it tells of what is over
+    look(on, worker, 0, Verdict.healthy)
+    on.say(worker, Blocked(incarnation=worker.name, **_told("app.py:7")))
+    on.say(worker, Unblocked(incarnation=worker.name, after_s=2.1))
+    assert len(on.incidents) == 1
+    assert on.child(worker).state is ChildState.ready
+
+
+def test_a_surge_comes_beside_a_stuck_worker_and_takes_its_place() -> None:
+    on = running(procs=2)
+    worker = on.of(slot=1)[0]
+    stuck(on, worker, 4_750)
+    assert on.done(Spawn) == []
+    stuck(on, worker, 5_000)
+    assert on.spawned == [(Role.surge, 1)]
+    assert [kind for kind, _ in on.incidents] == ["block", "surge"]
+    assert on.state.ready_workers == 1, "a stuck one is no capacity"
+    on.settle()
+    (surge,) = on.of(Role.surge)
+    assert on.state.ready_workers == 2
+    on.wait(5_000)
+    stuck(on, worker, 20_000)
+    assert (drained(on), on.spawned) == ([], [(Role.surge, 1)])
+    look(on, worker, 0, Verdict.healthy)
+    assert drained(on) == [worker.name]
+    assert on.child(surge).role is Role.worker
+    on.settle()
+    assert [child.incarnation for child in on.state.of_slot(1)] == [surge.name]
+    assert (on.state.ready_workers, on.state.extras) == (2, 0)
+
+
+def test_a_lane_that_goes_round_before_the_surge_is_there_serves_until_then() -> None:
+    on = running(procs=1)
+    (worker,) = on.of()
+    stuck(on, worker, 5_000)
+    look(on, worker, 0, Verdict.healthy)
+    assert drained(on) == []
+    on.settle()
+    assert drained(on) == [worker.name]
+
+
+def test_if_no_surge_can_start_the_worker_stays_and_another_is_tried() -> None:
+    on = running(procs=1)
+    (worker,) = on.of()
+    stuck(on, worker, 5_000)
+    (surge,) = on.of(Role.surge)
+    on.fail_to_spawn(surge)
+    on.wait(500)
+    assert on.spawned == [(Role.surge, 0)] * 2
+    on.fail_to_spawn(on.of(Role.surge)[0])
+    look(on, worker, 0, Verdict.healthy)
+    on.fail_to_spawn(on.of(Role.surge)[0]) if on.of(Role.surge) else None
+    on.wait(60_000)
+    on.settle()
+    assert on.state.ready_workers == 1
+
+
+def test_more_stuck_workers_than_slots_cost_the_one_that_is_stuck_longest() -> None:
+    on = running(procs=1)
+    (first,) = on.of()
+    stuck(on, first, 8_000)
+    on.settle()
+    (second,) = on.of(Role.surge)
+    for at_ms in range(250, 5_001, 250):
+        on.tick()
+        look(on, first, 8_000 + at_ms)
+        look(on, second, at_ms, run_id="r2", entries=3)
+    assert on.killed == []
+    on.wait(500)
+    assert on.killed == [first.name]
+    on.die(first, SIGKILL)
+    found = finding_of(on, first.name)
+    assert (found.cause, found.guilty, found.entries) == ("loop_blocked", "r1", 7)
+    on.settle()
+    assert on.state.ready_workers == 1
+
+
+def test_at_the_limit_a_last_look_is_taken_and_the_run_is_guilty() -> None:
+    on = running(procs=1)
+    (worker,) = on.of()
+    stuck(on, worker, 89_750, HELD)
+    on.say(worker, Stack(incarnation=worker.name, text=STACK))
+    on.forget()
+    stuck(on, worker, 90_000, HELD)
+    assert on.done(TakeStack)
+    assert on.killed == []
+    on.say(worker, Stack(incarnation=worker.name, text=STACK.replace("9", "10")))
+    assert on.killed == [worker.name]
+    on.settle()
+    found = finding_of(on, worker.name)
+    assert (found.cause, found.guilty, found.entries, found.for_ms) == ("loop_blocked", "r1", 7, 90_000)
+    assert (found.line, found.in_cell, found.worker) == ("/srv/app.py:10 in slow", False, "worker 0")
+    assert "10 in slow" in found.stack
+    assert found.exit == "was killed by SIGKILL"
+    (death,) = [each for each in on.done(Incident) if each.kind == "death"]
+    assert (death.run_id, death.verdict, death.step) == ("r1", "loop_blocked", "charge")
+
+
+def test_a_workflow_with_a_long_timeout_may_block_that_long() -> None:
+    on = running(procs=1)
+    (worker,) = on.of()
+    on.be_ready_with_limits(worker, {"order": 120_000})
+    stuck(on, worker, 5_000)
+    on.settle()
+    stuck(on, worker, 119_000)
+    assert on.killed == []
+    stuck(on, worker, 120_000)
+    on.wait(500)
+    assert on.killed == [worker.name]
+
+
+def test_a_lane_that_goes_on_at_the_last_moment_is_pardoned() -> None:
+    on = running(procs=1)
+    (worker,) = on.of()
+    stuck(on, worker, 5_000)
+    on.settle()
+    stuck(on, worker, 90_000)
+    look(on, worker, 0, Verdict.busy)
+    on.say(worker, Stack(incarnation=worker.name, text=STACK))
+    on.wait(1_000)
+    assert on.killed == []
+
+
+def test_code_of_no_run_is_ended_at_the_limit_and_nobody_is_guilty() -> None:
+    on = running(procs=1)
+    (worker,) = on.of()
+    nobody = dict.fromkeys(("run_id", "workflow", "step", "op_id"), "") | {"entries": 0}
+    stuck(on, worker, 5_000, **nobody)
+    on.settle()
+    stuck(on, worker, 90_000, **nobody)
+    assert "is blocked for 2.25 s by code of no run" in on.logged
+    on.wait(500)
+    on.settle()
+    assert on.killed == [worker.name]
+    assert finding_of(on, worker.name).cause == "blameless"
+
+
+@pytest.mark.parametrize(
+    "verdict", [Verdict.stopped, Verdict.frozen, Verdict.starved, Verdict.collecting, Verdict.observer_late]
+)
+def test_nothing_follows_while_it_could_not_run(verdict: Verdict) -> None:
+    on = running(procs=1)
+    (worker,) = on.of()
+    for _ in range(400):
+        on.tick()
+        look(on, worker, 0, verdict)
+    stuck(on, worker, 1_750)
+    for _ in range(400):
+        on.tick()
+        look(on, worker, 1_750, verdict)
+    assert (on.incidents, on.killed, on.done(Spawn)) == ([], [], [])
+    assert on.child(worker).state is ChildState.ready
+
+
+def test_other_code_on_the_lane_is_another_block() -> None:
+    on = running(procs=1)
+    (worker,) = on.of()
+    stuck(on, worker, 4_000)
+    on.tick()
+    look(on, worker, 1_000, run_id="r2", entries=8)
+    assert on.child(worker).state is ChildState.ready
+    assert len(on.done(BlockOver)) == 1
+    stuck(on, worker, 2_250, run_id="r2", entries=8)
+    assert [each.run_id for each in on.done(Incident)] == ["r1", "r2"]
+
+
+def test_the_clerk_stands_in_for_the_mute() -> None:
+    on = running(procs=1)
+    (worker,) = on.of()
+    stuck(on, worker, 750, HELD)
+    assert stand_ins(on) == []
+    stuck(on, worker, 29_750, HELD)
+    assert set(stand_ins(on)) == {(worker.name, Stage.renew, "")}
+    assert 10 <= len(stand_ins(on)) <= 15, "it is told again"
+    on.forget()
+    stuck(on, worker, 31_000, HELD)
+    assert set(stand_ins(on)) == {(worker.name, Stage.evacuate, "r1")}
+    on.forget()
+    on.tick()
+    look(on, worker, 31_000, Verdict.starved)
+    assert stand_ins(on) == [], "a moment without a CPU is not over"
+    look(on, worker, 0, Verdict.healthy)
+    assert stand_ins(on) == [(worker.name, Stage.over, "")]
+    on.wait(5_000)
+    assert len(stand_ins(on)) == 1
+
+
+def test_nobody_stands_in_for_those_that_can_speak_or_are_dead() -> None:
+    on = running(procs=1)
+    (worker,) = on.of()
+    stuck(on, worker, 40_000, FREE)
+    assert stand_ins(on) == []
+    stuck(on, worker, 41_000, HELD)
+    on.forget()
+    on.die(worker)
+    assert stand_ins(on) == [(worker.name, Stage.over, "")]
+
+
+def test_a_new_clerk_is_told_again() -> None:
+    on = running(procs=1)
+    (worker,) = on.of()
+    stuck(on, worker, 3_000, HELD)
+    on.die(on.of(Role.clerk)[0])
+    on.forget()
+    on.settle_clerk()
+    assert stand_ins(on) == [(worker.name, Stage.renew, "")]
+
+
+@pytest.mark.parametrize("verdict", [Verdict.stopped, Verdict.frozen, HELD, Verdict.held_waiting])
+def test_whoever_stands_still_with_the_stores_lock_is_killed_at_once(verdict: Verdict) -> None:
+    on = running(procs=1)
+    (worker,) = on.of()
+    look(on, worker, 0, verdict, lock_ms=1_750)
+    assert on.killed == []
+    look(on, worker, 0, verdict, lock_ms=2_000)
+    assert on.killed == [worker.name]
+    assert on.incidents == [("store_frozen", 0)]
+    on.settle()
+    assert finding_of(on, worker.name).cause == "store_frozen"
+
+
+def test_a_slow_writer_is_not_killed_for_its_lock() -> None:
+    on = running(procs=1)
+    (worker,) = on.of()
+    look(on, worker, 4_000, FREE, lock_ms=4_000)
+    on.wait(1_000)
+    assert on.killed == []
+
+
+def test_far_past_its_memory_a_worker_is_looked_at_and_killed() -> None:
+    on = running(procs=1, max_rss_bytes=100 << 20)
+    (worker,) = on.of()
+    on.feed(Weighed(now_ms=on.now_ms, incarnation=worker.name, rss_bytes=250 << 20))
+    assert on.dumped == [worker.name]
+    look(on, worker, 0, Verdict.healthy)
+    on.say(worker, Stack(incarnation=worker.name, text=STACK))
+    assert on.killed == [worker.name]
+    assert on.incidents == [("memory", 0)]
+    on.settle()
+    found = finding_of(on, worker.name)
+    assert (found.cause, found.rss_bytes, found.limit_bytes) == ("out_of_memory", 250 << 20, 100 << 20)
+    assert found.line == "/srv/app.py:9 in slow"
+
+
+def test_a_draining_worker_climbs_too_but_gets_no_surge() -> None:
+    on = running(procs=2)
+    worker = on.of(slot=1)[0]
+    on.feed(ScaleAsked(now_ms=on.now_ms, procs=1))
+    stuck(on, worker, 31_000, HELD)
+    assert on.done(Spawn) == []
+    assert stand_ins(on)[-1] == (worker.name, Stage.evacuate, "r1")
+    assert on.incidents == [("block", 1)]
+    shown = on.child(worker).blocked
+    assert shown is not None
+    assert on.child(worker).state is ChildState.draining
+
+
+def test_a_reload_does_not_wait_for_the_stuck() -> None:
+    on = running(procs=2, reload_settle_ms=1_000)
+    worker = on.of(slot=1)[0]
+    stuck(on, worker, 6_000)
+    on.settle()
+    on.reload()
+    for _ in range(20):
+        on.settle()
+        on.tick(1_000)
+    assert on.state.reload is None
+    assert on.state.generation.number == 2
+    assert worker.name in on.state.children, "it leaves when it can"
+    look(on, worker, 0, Verdict.healthy)
+    on.settle()
+    assert {child.generation for child in on.state.workers} == {2}
+
+
+def test_it_stops_with_stuck_workers() -> None:
+    on = running(procs=1, drain_ms=4_000)
+    (worker,) = on.of()
+    stuck(on, worker, 6_000, HELD)
+    on.settle()
+    on.stop()
+    for _ in range(60):
+        on.tick()
+        for process in on.of(Role.surge) + on.of(Role.clerk):
+            if process.drains:
+                on.die(process, 0)
+        if worker.doomed and not worker.dead:
+            on.die(worker, SIGKILL)
+    assert on.quit == 0
+    assert finding_of(on, worker.name).cause == "blameless"
+
+
+def test_reports_of_a_surge_count_in_its_slot() -> None:
+    on = running(procs=1)
+    (worker,) = on.of()
+    stuck(on, worker, 5_000)
+    on.settle()
+    (surge,) = on.of(Role.surge)
+    on.report(surge, turns_running=3)
+    assert isinstance(on.child(surge).report, Report)
