@@ -160,6 +160,13 @@ def counted_ms(before: Sample, after: Sample) -> float:
     return max(between.span_ms - between.gc_ms - between.lane.wait_ms - max(after.late_ms, 0), 0.0)
 
 
+def from_beginning(before: Sample, after: Sample) -> Sample:
+    """The look before, as if it had been when the code began that has the lane now, if that was after it."""
+    if after.entries and after.entries != before.entries and before.at_ms < after.since_ms < after.at_ms:
+        return replace(before, at_ms=after.since_ms, run_id=after.run_id, entries=after.entries)
+    return before
+
+
 def gil_holder(span_ms: int, threads: Mapping[int, tuple[ThreadSample, ThreadSample]]) -> int | None:
     """The thread that keeps the GIL of a mute worker: the one that computes. None if that is none, or not one alone."""
     computing = [thread for thread, (before, after) in threads.items() if _Use(span_ms, before, after).computes]

@@ -86,7 +86,7 @@ class Watchdog:
         late: Callable[[], None] = lambda: None,
         last_word: LastWord | None = None,
     ) -> None:
-        """`late` is called on its thread, once for a question that the lane has left open for a tenth of a second."""
+        """`late` is called on its thread, once for a question that is found open after a tenth of a second."""
         self._lane = lane
         self._warn_ms = block_warn_s * 1000
         self._rest_s = min(block_warn_s / _ASKS_PER_WARNING, _ASK_S)
@@ -145,6 +145,7 @@ class Watchdog:
             if self._stop.wait(rest_s):
                 return
             presence.beat_watch(mono_ms())
+            self._say_if_late(self._question if self._asked_s else 0)
             late_s = time.monotonic() - began_s - rest_s
             after = self._look(late_s if late_s > rest_s else 0.0)
             self._judge(self._stuck.then(from_beginning(before, after), after))

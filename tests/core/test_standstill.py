@@ -19,6 +19,7 @@ from pyrula_runtime.core.standstill import (
     Verdict,
     classify,
     counted_ms,
+    from_beginning,
     gil_holder,
 )
 
@@ -173,6 +174,17 @@ def test_time_adds_up_while_the_same_code_has_the_lane() -> None:
     assert watched(looks(after(), after(), after())) == Stuck(
         run_id="R", entries=7, for_ms=3_000, verdict=Verdict.blocked
     )
+
+
+@pytest.mark.parametrize(("since_ms", "counted"), [(10_400, 600), (9_000, 0), (11_000, 0)])
+def test_code_that_began_between_two_looks_counts_from_its_beginning(since_ms: int, counted: int) -> None:
+    later = after(entries=8, since_ms=since_ms)
+    assert NOT_STUCK.then(from_beginning(BEFORE, later), later).for_ms == counted
+
+
+def test_code_that_was_there_before_is_looked_at_as_it_was() -> None:
+    assert from_beginning(BEFORE, after()) is BEFORE
+    assert from_beginning(BEFORE, after(**IDLE)) is BEFORE
 
 
 def test_a_pause_neither_counts_nor_frees() -> None:
