@@ -11,6 +11,7 @@ from benchmarks.measurements import (
     faults,
     household,
     idle,
+    isolation,
     latency,
     limits,
     memory,
@@ -39,6 +40,7 @@ MEASUREMENTS: dict[str, Callable[[], Measurement]] = {
     "stopping": stopping.measurement,
     "household": household.measurement,
     "attribution": attribution.measurement,
+    "isolation": isolation.measurement,
     "faults": faults.measurement,
     "neighbours": neighbours.measurement,
 }

@@ -77,6 +77,7 @@ class IsolatedTurn:
         self.claim = claim
         self.answered = True  # whether the loop has turned since it was asked last
         self.over: Future[None] = Future()  # the turn has ended, or is this worker's no more
+        self.gone: Future[None] = Future()  # its thread has ended
         self._setup = setup
         self._pass_on = pass_on
         self._on_gone = on_gone
@@ -115,8 +116,9 @@ class IsolatedTurn:
         return True
 
     def stop(self) -> None:
-        """End the loop, and the thread when it is in no user code."""
-        self._home.stop()
+        """End the loop, and the thread when it is in no user code; if the turn is over, they end by themselves."""
+        if not self._has_ended:
+            self._home.stop()
 
     # on the turn's own thread
 
@@ -177,3 +179,4 @@ class IsolatedTurn:
     def _gone(self) -> None:
         self._tell_over()
         self._on_gone(self)
+        self.gone.set_result(None)

@@ -4,7 +4,7 @@ Where a turn runs, its program says. A claim may come to the control thread or w
 goes to its own place from there. To the rest of the worker all of this is one thing: it asks what is held, and orders
 cancels, drops and the drain, without knowing which lane it is about. What is said of a lane that is stuck is said of
 the shared one: an isolated turn delays nobody (see hung). All methods may be called from any thread, but for
-`suspend_all` and `give_up`, which are the control thread's.
+`suspend_all`, `wind_up` and `give_up`, which are the control thread's.
 """
 
 from __future__ import annotations
@@ -124,6 +124,12 @@ class Lanes:
         shared = asyncio.run_coroutine_threadsafe(lane.suspend_all(patience_s), lane.loop)
         over = (asyncio.shield(asyncio.wrap_future(turn.over)) for turn in isolated)  # theirs, whoever waits for it
         await asyncio.gather(asyncio.wrap_future(shared), *over)
+
+    async def wind_up(self, patience_s: float) -> None:
+        """Wait at most so long for the lanes of isolated turns that are over: they close what was made there."""
+        ends = [asyncio.wrap_future(turn.gone) for turn in self.isolated() if turn.over.done()]
+        if ends:
+            await asyncio.wait([asyncio.shield(end) for end in ends], timeout=patience_s)
 
     def give_up(self, turn: IsolatedTurn) -> None:
         """Hold this turn no more: its run is another worker's by now."""

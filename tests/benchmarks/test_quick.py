@@ -40,6 +40,7 @@ def test_measurements_are_listed(tmp_path: Path) -> None:
         "stopping",
         "household",
         "attribution",
+        "isolation",
         "faults",
         "neighbours",
     ]

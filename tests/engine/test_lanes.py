@@ -112,6 +112,8 @@ async def test_a_turn_that_blocks_delays_nobody(tmp_path: Path) -> None:
         await gate.until_began()
         assert (await at_work.run("beside")).status is RunStatus.completed
         assert (await at_work.run("shared")).status is RunStatus.completed
+        for _ in ("beside", "shared"):
+            await asyncio.to_thread(at_work.freed.get, timeout=LIMIT_S)
         assert [token.run_id for token in at_work.lanes.held()] == [blocked]
         assert "self.open.wait" in at_work.lanes.stack()
         gate.open.set()
