@@ -205,8 +205,12 @@ async def test_a_drain_hands_isolated_runs_back(tmp_path: Path, kind: str) -> No
         await at_work.claim()
         assert await asyncio.to_thread(began.wait, LIMIT_S)
         at_work.lanes.drain()
+        (turn,) = at_work.lanes.isolated()
         suspending = asyncio.create_task(at_work.lanes.suspend_all(LIMIT_S))
-        asyncio.get_running_loop().call_soon(release.set)
+        await asyncio.sleep(0)  # it has begun
+        # whatever the lane does after this, it has begun to suspend before
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asyncio.sleep(0), turn.lane.loop))
+        release.set()
         await asyncio.wait_for(suspending, LIMIT_S)
         record = await at_work.store.read(run_id)
         assert record is not None
