@@ -15,6 +15,7 @@ from pyrula_supervisor.draft import Draft
 from pyrula_supervisor.ladder import Rung
 from pyrula_supervisor.model import Standing, State
 
+# At the latest; oftener where locks are short, since a clerk that hears nothing for a lock's life stands in no more.
 TELL_AGAIN_MS = 2_000
 
 
@@ -27,11 +28,12 @@ def tell(draft: Draft) -> None:
     wanted, told = _wanted(draft.state), draft.state.stand_ins
     for name in told.keys() - wanted.keys():
         draft.do(Send(incarnation=clerk.incarnation, message=StandIn(incarnation=name, stage=Stage.over)))
+    again_ms = min(TELL_AGAIN_MS, draft.state.policy.lock_ttl_ms // 3)
     kept: dict[str, Standing] = {}
     for name, (stage, keep) in wanted.items():
         former = told.get(name)
         is_new = former is None or (former.stage, former.keep) != (stage, keep)
-        if former is None or is_new or draft.now_ms - former.told_ms >= TELL_AGAIN_MS:
+        if former is None or is_new or draft.now_ms - former.told_ms >= again_ms:
             message = StandIn(incarnation=name, stage=stage, keep=keep)
             draft.do(Send(incarnation=clerk.incarnation, message=message))
             former = Standing(stage=stage, keep=keep, told_ms=draft.now_ms)

@@ -33,10 +33,10 @@ from pyrula_runtime.core.deaths import Cause
 from pyrula_runtime.core.hints import hint
 from pyrula_runtime.core.standstill import NOT_STUCK, Sample, Stuck, from_beginning
 from pyrula_runtime.engine.current import Current
-from pyrula_runtime.engine.failure import is_users
 from pyrula_runtime.engine.lane import Lane
 from pyrula_runtime.engine.presence import Presence, mono_ms
 from pyrula_runtime.looking import Onlooker
+from pyrula_runtime.users_code import is_users
 
 log = logging.getLogger("pyrula.watchdog")
 
@@ -66,8 +66,8 @@ class Block:
 class LastWord(Protocol):
     """What ends the process if it is not wound up in time; stacks has it."""
 
-    def wind_up(self) -> None:
-        """From now on the time runs anew."""
+    def wind_up(self, thread: int) -> None:
+        """From now on the time runs anew. `thread` is the Python identity of the lane's."""
 
     def stop(self) -> None:
         """It has no need of it any more."""
@@ -106,9 +106,12 @@ class Watchdog:
         self._eye = _Eye(lane, self._collections)
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread. The first beat is there before it: a turn may take the GIL before the thread ever runs."""
+        presence = self._lane.presence
         self._collections.note()
+        presence.beat_watch(mono_ms())
         self._thread.start()
+        presence.watch_thread(self._thread.native_id or 0)
 
     def stop(self) -> None:
         """End the thread."""
@@ -137,7 +140,6 @@ class Watchdog:
 
     def _watch(self) -> None:
         presence, rest_s = self._lane.presence, self._rest_s
-        presence.watch_thread(threading.get_native_id())
         before = self._look(0.0)
         while not self._lane.is_over:
             self._ask()
@@ -157,7 +159,7 @@ class Watchdog:
 
     def _ask(self) -> None:
         if self._last_word is not None:
-            self._last_word.wind_up()
+            self._last_word.wind_up(self._lane.thread.ident or 0)
         if not self._asked_s:
             self._question += 1
             self._asked_s = time.monotonic()

@@ -10,8 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pyrula_runtime.core.entries import Json
 from pyrula_runtime.engine.lane import Lane
+from pyrula_runtime.engine.presence import Unrecorded
 from pyrula_runtime.engine.program import Operations, Program
 from pyrula_runtime.engine.watchdog import Block, Watchdog
 from tests.engine.lanes import LIMIT_S, lane_at_work, same, step
@@ -52,6 +55,29 @@ async def blocked_by(tmp_path: Path, make: Any, release: threading.Event) -> tup
             ended_after_s = await asyncio.to_thread(ends.get, timeout=LIMIT_S)
             await at_work.until_ended(run_id)
     return block, ended_after_s, run_id
+
+
+class Words(Unrecorded):
+    """Keeps what the watchdog wrote."""
+
+    beats_ms: list[int]
+    thread_id = 0
+
+    def watch_thread(self, thread_id: int) -> None:
+        self.thread_id = thread_id
+
+    def beat_watch(self, ms: int) -> None:
+        self.beats_ms.append(ms)
+
+
+async def test_there_is_a_beat_before_any_turn_can_take_the_gil(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = Words()
+    words.beats_ms = []
+    monkeypatch.setattr(Watchdog, "_watch", lambda watchdog: None)  # its thread does not come to anything
+    async with lane_at_work(tmp_path, [], words) as at_work:
+        with watching(at_work.lane):
+            assert len(words.beats_ms) == 1
+            assert words.thread_id > 0
 
 
 async def test_a_blocking_step_is_named_with_its_line(tmp_path: Path) -> None:

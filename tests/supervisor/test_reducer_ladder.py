@@ -295,6 +295,13 @@ def test_the_clerk_stands_in_for_the_mute() -> None:
     assert len(stand_ins(on)) == 1
 
 
+def test_where_locks_are_short_the_clerk_is_told_again_before_one_lapses() -> None:
+    on = running(procs=1, lock_ttl_ms=1_500, evacuate_after_ms=4_000)
+    (worker,) = on.of()
+    stuck(on, worker, 3_500, HELD)
+    assert len(stand_ins(on)) >= (3_500 - 500) // 750
+
+
 def test_nobody_stands_in_for_those_that_can_speak_or_are_dead() -> None:
     on = running(procs=1)
     (worker,) = on.of()
