@@ -70,7 +70,7 @@ class Words(Unrecorded):
         self.beats_ms.append(ms)
 
 
-async def test_there_is_a_beat_before_any_turn_can_take_the_gil(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_there_is_a_beat_before_any_turn_has_the_gil(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = Words()
     words.beats_ms = []
     monkeypatch.setattr(Watchdog, "_watch", lambda watchdog: None)  # its thread does not come to anything

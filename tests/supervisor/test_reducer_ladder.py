@@ -234,7 +234,7 @@ def test_a_lane_that_goes_on_at_the_last_moment_is_pardoned() -> None:
 def test_code_of_no_run_is_ended_at_the_limit_and_nobody_is_guilty() -> None:
     on = running(procs=1)
     (worker,) = on.of()
-    nobody = dict.fromkeys(("run_id", "workflow", "step", "op_id"), "") | {"entries": 0}
+    nobody: dict[str, Any] = dict.fromkeys(("run_id", "workflow", "step", "op_id"), "") | {"entries": 0}
     stuck(on, worker, 5_000, **nobody)
     on.settle()
     stuck(on, worker, 90_000, **nobody)
