@@ -29,10 +29,10 @@ from pyrula_runtime.wire import Finding, Role
 PLAIN = "plain"
 _LEAVING = (Phase.draining, Phase.stopping)
 _NOTED = {"signal": Cause.crashed, "exit": Cause.exited}
-_SEEN_BY_NOTE = {
-    "signal": "died of a fatal signal",
-    "exit": "left by os._exit",
-    "timeout": "ended itself after it had stood still too long",
+_LAST_WORDS = {
+    "signal": "died of {}",
+    "exit": "left by os._exit({})",
+    "timeout": "ended itself, since it had stood still for {}",
 }
 
 
@@ -156,7 +156,7 @@ def _evidence(seen: Witnesses, cause: Cause, wall_ms: int) -> Evidence:
         return blank
     return replace(
         blank,
-        exit=blank.exit or _SEEN_BY_NOTE.get(note.kind, note.kind),
+        exit=blank.exit or _LAST_WORDS[note.kind].format(note.what),
         line=blank.line or note.line,
         stack=blank.stack or note.stack,
     )

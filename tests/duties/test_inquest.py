@@ -13,9 +13,9 @@ from pyrula_runtime.wire import Finding
 from tests.duties.boxes import END_MS, ENTRY, box, seen, span, token
 from tests.store.samples import SUSPECT
 
-SIGNAL = CrashNote(kind="signal", stack="the stack", line="app.py:3")
-EXIT = CrashNote(kind="exit", stack="the stack", line="app.py:4")
-TIMEOUT = CrashNote(kind="timeout", stack="the stack", line="app.py:5")
+SIGNAL = CrashNote(kind="signal", what="SIGSEGV", stack="the stack", line="app.py:3")
+EXIT = CrashNote(kind="exit", what="7", stack="the stack", line="app.py:4")
+TIMEOUT = CrashNote(kind="timeout", what="0:00:06", stack="the stack", line="app.py:5")
 HELD = (token("me"), token("other"))
 
 
@@ -192,7 +192,8 @@ def test_the_evidence_is_the_findings_filled_up_from_the_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("note", "words"), [(SIGNAL, "fatal signal"), (EXIT, "os._exit"), (TIMEOUT, "ended itself"), (None, "")]
+    ("note", "words"),
+    [(SIGNAL, "died of SIGSEGV"), (EXIT, "left by os._exit(7)"), (TIMEOUT, "ended itself"), (None, "")],
 )
 def test_without_a_finding_the_box_says_who_it_was_and_the_file_how_it_went(note: CrashNote | None, words: str) -> None:
     told = death(seen(box(role="plain"), None, note)).evidence
