@@ -3,7 +3,8 @@
 The store's count of suspects that wait comes with the clerk's `Queue`, and what a burial has just found with `Judged`.
 Both are out of date as soon as a cell takes one, so every cell that came after the count was taken is taken off it. A
 cell that leaves without having run anything, or that never starts, slows the next one down: perhaps what waits is
-served by nobody here.
+served by nobody here. One that dies of what it runs slows nobody: each such death is a charge or a mark, and of those
+there are few.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ def counted(draft: Draft, message: Queue) -> None:
 
 
 def judged(draft: Draft, message: Judged) -> None:
-    """A burial has made a suspect, or sent one back."""
+    """A burial has made a suspect, or sent one back; so whoever is dead has run something."""
+    draft.set(cell_pace=Pace())
     if message.suspect and not message.quarantined:
         draft.set(suspects=draft.state.suspects + 1)
 
