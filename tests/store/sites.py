@@ -19,7 +19,7 @@ from pyrula_runtime.stores.valkey.store import ValkeyStore
 from tests.store.manual_clock import ManualClock
 from tests.store.model import ModelStore
 from tests.store.valkey.audit import audit
-from tests.store.valkey.servers import shared
+from tests.store.valkey.servers import shared, shared_cluster
 from tests.store.world import World
 
 SMALL = Settings(ballast_bytes=0)
@@ -73,10 +73,18 @@ def valkey_site(folder: Path, kind: str = "valkey") -> Site:
     return Site(clock, lambda: ValkeyStore(address, clock, GUARDED), lambda: audit(address))
 
 
+def cluster_site(folder: Path) -> Site:
+    """A namespace of its own in a cluster of three primaries and three replicas."""
+    clock = ManualClock()
+    address = shared_cluster().address(os.urandom(6).hex())
+    return Site(clock, lambda: ValkeyStore(address, clock, GUARDED), lambda: audit(address, in_cluster=True))
+
+
 SITES: dict[str, Callable[[Path], Site]] = {
     "model": model_site,
     "seam": seam_site,
     "sqlite": sqlite_site,
     "valkey": valkey_site,
     "redis62": partial(valkey_site, kind="redis62"),
+    "cluster": cluster_site,
 }

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
@@ -262,8 +263,13 @@ class OnRedis(Histories):
     kind = "redis62"
 
 
+class OnCluster(Histories):
+    kind = "cluster"
+
+
 SETTINGS = settings(
     max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
 )
 TestOnSqlite, TestOnValkey, TestOnRedis = OnSqlite.TestCase, OnValkey.TestCase, OnRedis.TestCase
-TestOnSqlite.settings = TestOnValkey.settings = TestOnRedis.settings = SETTINGS
+TestOnCluster = pytest.mark.xdist_group("cluster")(OnCluster.TestCase)
+TestOnSqlite.settings = TestOnValkey.settings = TestOnRedis.settings = TestOnCluster.settings = SETTINGS

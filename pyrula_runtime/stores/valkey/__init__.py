@@ -52,6 +52,9 @@ server-side functions (younger than the oldest server); redis-py, whose client r
 takes 45 ms and 10 MB of each worker (the reply parser alone, hiredis, takes 0.4 ms); one connection for all loops (a
 hop between threads for each answer, and a blocked lane would hold up its neighbours' replies).
 
+Clusters. `KEYS[1]` is the tag itself, of which no key ever exists. So a node that hands the slot over refuses every
+script from the first key it has given away to the last (`ASK`), and never runs one with half of its keys.
+
 What may go wrong. A failover loses the tail of the journal: the fence may repeat, so a random nonce stands beside it,
 and a commit whose position is beyond the journal's end hears `gap` and the engine writes the missing entries again.
 A script that fails in the middle is not undone: each validates all before its first write.

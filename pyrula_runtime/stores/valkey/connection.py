@@ -152,6 +152,8 @@ def _introduce(address: Address, opened: socket.socket, name: str) -> Connection
         raise StoreUnavailable(f"the store at {address.place} cannot be used: {error}") from error
     # a name is a courtesy that a user's rights may not cover
     for command, reply in zip(commands, replies, strict=True):
+        if isinstance(reply, hiredis.ReplyError) and command[0] == "SELECT" and failures.code_of(reply) == "ERR":
+            raise StoreRefused(f"the server at {address.place} has no database {address.db} ({reply})")
         if isinstance(reply, hiredis.ReplyError) and command[0] != "CLIENT":
             raise failures.ours(reply, address.place)
     return connection

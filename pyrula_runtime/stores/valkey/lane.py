@@ -26,17 +26,16 @@ import hiredis
 
 from pyrula_runtime.core.errors import PyrulaError, StoreUnavailable
 from pyrula_runtime.stores.valkey import failures
-from pyrula_runtime.stores.valkey.address import Address
 from pyrula_runtime.stores.valkey.connection import (
     NOT_NOW,
     NOTHING,
     Argument,
     Connection,
     Outcome,
-    connect,
     pack,
     reach,
 )
+from pyrula_runtime.stores.valkey.route import Route
 from pyrula_runtime.stores.valkey.scripts import Script
 from pyrula_runtime.stores.valkey.settings import Settings
 
@@ -78,8 +77,8 @@ class Call:
 class Lane:
     """One connection, made with the first call and again with the first call after it broke."""
 
-    def __init__(self, address: Address, settings: Settings) -> None:
-        self._address, self._settings = address, settings
+    def __init__(self, route: Route, settings: Settings) -> None:
+        self._route, self._settings = route, settings
         self.loop = asyncio.get_running_loop()
         self._connection: Connection | None = None
         self._connecting = self._finished = False
@@ -120,7 +119,7 @@ class Lane:
             self.loop.call_later(self._pause_s, self._reach)
 
     def _reach(self) -> None:
-        reach(self.loop, lambda: connect(self._address, self._settings.connect_s, "pyrula"), self._reached)
+        reach(self.loop, lambda: self._route.connect("pyrula"), self._reached)
 
     def _reached(self, outcome: Outcome) -> None:
         self._connecting = False
@@ -209,7 +208,7 @@ class Lane:
             call.with_text = True
             self._unsent.append(call)
             return
-        call.fail(failures.ours(reply, self._address.place))
+        call.fail(failures.ours(reply, self._route.place))
         if code in failures.HANGS_UP:
             self._break(str(reply))
 
@@ -242,8 +241,8 @@ class Lane:
         if self._connection is not None:
             self._let_go(self._connection)
         if self._under_way or self._unsent:
-            log.warning("the connection to the store at %s broke: %s", self._address.place, why)
-        self._fail_all(failures.gone(self._address.place, why))
+            log.warning("the connection to the store at %s broke: %s", self._route.place, why)
+        self._fail_all(failures.gone(self._route.place, why))
 
     def _let_go(self, connection: Connection) -> None:
         self._connection = None
@@ -270,11 +269,11 @@ class Lane:
             try:
                 await asyncio.wait_for(self._idle.wait(), self._settings.close_s)
             except TimeoutError:
-                log.warning("the store at %s did not answer in time to a close", self._address.place)
+                log.warning("the store at %s did not answer in time to a close", self._route.place)
         self._finished = True
         if self._connection is not None:
             self._let_go(self._connection)
-        self._fail_all(StoreUnavailable(f"the store at {self._address.place} was closed before it answered"))
+        self._fail_all(StoreUnavailable(f"the store at {self._route.place} was closed before it answered"))
 
     def shut(self) -> None:
         """Hang up at once, from another thread, when the lane's loop has stopped or does not come to it."""

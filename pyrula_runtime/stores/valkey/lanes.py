@@ -7,8 +7,8 @@ import threading
 import time
 from contextlib import suppress
 
-from pyrula_runtime.stores.valkey.address import Address
 from pyrula_runtime.stores.valkey.lane import Lane
+from pyrula_runtime.stores.valkey.route import Route
 from pyrula_runtime.stores.valkey.settings import Settings
 
 _LOOK_S = 0.002  # between two looks whether another loop has finished: it cannot be awaited from here, and may die
@@ -17,8 +17,8 @@ _LOOK_S = 0.002  # between two looks whether another loop has finished: it canno
 class Lanes:
     """Makes a lane for each loop with its first call, and ends them all."""
 
-    def __init__(self, address: Address, settings: Settings) -> None:
-        self._address, self._settings = address, settings
+    def __init__(self, route: Route, settings: Settings) -> None:
+        self._route, self._settings = route, settings
         self._lanes: dict[asyncio.AbstractEventLoop, Lane] = {}
         self._mutex = threading.Lock()
 
@@ -37,7 +37,7 @@ class Lanes:
                 if loop.is_closed():  # a loop that ended without closing the store, such as a sync client's
                     lane.shut()
                     del self._lanes[loop]
-            lane = self._lanes[asyncio.get_running_loop()] = Lane(self._address, self._settings)
+            lane = self._lanes[asyncio.get_running_loop()] = Lane(self._route, self._settings)
             return lane
 
     async def close(self) -> None:

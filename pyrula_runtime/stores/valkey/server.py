@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import hiredis
@@ -16,8 +16,9 @@ import hiredis
 from pyrula_runtime.core.errors import StoreRefused, StoreUnavailable
 from pyrula_runtime.stores.valkey import failures
 from pyrula_runtime.stores.valkey.address import Address
-from pyrula_runtime.stores.valkey.connection import Connection, connect
-from pyrula_runtime.stores.valkey.scripts import scripts
+from pyrula_runtime.stores.valkey.connection import Connection
+from pyrula_runtime.stores.valkey.route import Route
+from pyrula_runtime.stores.valkey.scripts import Script, scripts
 from pyrula_runtime.stores.valkey.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -26,39 +27,60 @@ OLDEST = (6, 0)
 _PROBE = b"redis.call('TIME') return redis.call('EXISTS', KEYS[1])"
 
 
-def examine(address: Address, settings: Settings) -> Connection:
-    """Connect and look at the server; StoreRefused or StoreUnavailable if it will not do."""
-    connection = connect(address, settings.connect_s, "pyrula")
+def examine(route: Route, settings: Settings) -> tuple[Connection, str]:
+    """Connect and look at the server; the connection, and the command that publishes there.
+
+    StoreRefused or StoreUnavailable if it will not do.
+    """
+    connection = route.connect("pyrula")
     try:
-        _examine(connection, settings)
+        facts = _told(connection)
+        if _is_cluster(facts) and not route.in_cluster:
+            route.in_cluster = True
+            connection.socket.close()
+            connection = route.connect("pyrula")
+            facts = _told(connection)
+        publish = "SPUBLISH" if _is_cluster(facts) and _version(facts) >= (7, 0) else "PUBLISH"
+        _examine(connection, facts, scripts(guarded=settings.guarded, publish=publish).values())
     except OSError as error:
         connection.socket.close()
-        raise StoreUnavailable(f"the store at {address.place} does not answer: {error}") from error
+        raise StoreUnavailable(f"the store at {route.place} does not answer: {error}") from error
     except BaseException:
         connection.socket.close()
         raise
-    return connection
+    return connection, publish
 
 
-def _examine(connection: Connection, settings: Settings) -> None:
+def _told(connection: Connection) -> Mapping[str, str]:
+    (told,) = connection.ask([("INFO",)])
+    if isinstance(told, hiredis.ReplyError):
+        raise failures.ours(told, connection.address.place)
+    return facts_of(told)
+
+
+def _examine(connection: Connection, facts: Mapping[str, str], loaded: Iterable[Script]) -> None:
     address = connection.address
-    told, save, probe, *_ = connection.ask(
+    save, probe, *_ = connection.ask(
         [
-            ("INFO",),
             ("CONFIG", "GET", "save"),
             ("EVAL", _PROBE, 1, address.tag),
-            *(("SCRIPT", "LOAD", script.text) for script in scripts(guarded=settings.guarded).values()),
+            *(("SCRIPT", "LOAD", script.text) for script in loaded),
         ]
     )
-    if isinstance(told, hiredis.ReplyError):
-        raise failures.ours(told, address.place)
-    facts = facts_of(told)
     if facts.get("loading", "0") != "0":
         raise StoreUnavailable(f"the store at {address.place} is still reading its data; pyrula goes on by itself")
     for fault in faults_of(facts, save, probe, address):
         raise StoreRefused(f"the server at {address.place} {fault}")
     for warning in warnings_of(facts):
         log.warning("the server at %s %s", address.place, warning)
+
+
+def _is_cluster(facts: Mapping[str, str]) -> bool:
+    return facts.get("cluster_enabled", "0") != "0"
+
+
+def _version(facts: Mapping[str, str]) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", facts.get("redis_version", "0"))[:2]))
 
 
 def facts_of(info: bytes) -> dict[str, str]:
@@ -69,9 +91,8 @@ def facts_of(info: bytes) -> dict[str, str]:
 
 def faults_of(facts: Mapping[str, str], save: Any, probe: Any, address: Address) -> Iterator[str]:
     """Why this server must not keep runs."""
-    version = facts.get("redis_version", "0")
-    if tuple(map(int, re.findall(r"\d+", version)[:2])) < OLDEST:
-        yield f"is version {version}; pyrula needs Redis 6.0 or Valkey 7.2, or newer"
+    if _version(facts) < OLDEST:
+        yield f"is version {facts.get('redis_version')}; pyrula needs Redis 6.0 or Valkey 7.2, or newer"
     if facts.get("role", "master") != "master":
         yield "is a replica; put the address of its primary into the store URL"
     policy = facts.get("maxmemory_policy", "noeviction")
@@ -82,8 +103,6 @@ def faults_of(facts: Mapping[str, str], save: Any, probe: Any, address: Address)
             "keeps nothing when it stops; set appendonly yes, or, if you know that it persists by other means, put "
             "persistence=unverified into the store URL"
         )
-    if facts.get("cluster_enabled", "0") != "0":
-        yield "is a node of a cluster, and this build serves single servers"
     if isinstance(probe, hiredis.ReplyError):
         yield f"does not let this user run scripts ({probe}); pyrula needs EVAL, EVALSHA and SCRIPT LOAD"
 

@@ -21,7 +21,8 @@ from pyrula_runtime.stores.valkey.address import Address, parse
 from pyrula_runtime.stores.valkey.connection import Argument
 from pyrula_runtime.stores.valkey.lane import Call, Lane
 from pyrula_runtime.stores.valkey.lanes import Lanes
-from pyrula_runtime.stores.valkey.scripts import scripts
+from pyrula_runtime.stores.valkey.route import Route
+from pyrula_runtime.stores.valkey.scripts import Script, scripts
 from pyrula_runtime.stores.valkey.settings import Settings
 from pyrula_runtime.stores.valkey.wakes import Listener, Wanted
 
@@ -32,8 +33,10 @@ class ValkeyStore:
     def __init__(self, url: str | Address, clock: Clock | None = None, settings: Settings | None = None) -> None:
         self._address = parse(url) if isinstance(url, str) else url
         self._clock, self._settings = clock, settings or Settings()
-        self._lanes = Lanes(self._address, self._settings)
-        self._scripts = scripts(guarded=self._settings.guarded)
+        self._route = Route(self._address, self._settings.connect_s)
+        self._lanes = Lanes(self._route, self._settings)
+        self._publish = "PUBLISH"
+        self._scripts: dict[str, Script] = {}
         self._wanted = Wanted()
         self._opened_by: int | None = None
         self._mutex = threading.Lock()
@@ -52,7 +55,8 @@ class ValkeyStore:
         """Connect, and see that the server is fit to keep runs."""
         if self._opened_by is not None:
             return
-        made = await asyncio.to_thread(server.examine, self._address, self._settings)
+        made, self._publish = await asyncio.to_thread(server.examine, self._route, self._settings)
+        self._scripts = scripts(guarded=self._settings.guarded, publish=self._publish)
         with self._mutex:
             self._lanes.open()
             self._opened_by = os.getpid()
@@ -168,7 +172,15 @@ class ValkeyStore:
 
     def listen(self, on_wake: Callable[[p.Wake], None], kinds: frozenset[p.Wake] = p.EVERY_WAKE) -> Listener:
         self._lane()
-        return Listener(self._address, self._settings, self._wanted, partial(self._run, "arm"), on_wake, kinds)
+        return Listener(
+            self._route,
+            self._settings,
+            self._wanted,
+            partial(self._run, "arm"),
+            on_wake,
+            kinds,
+            self._publish == "SPUBLISH",
+        )
 
 
 def _nothing(reply: object) -> None:

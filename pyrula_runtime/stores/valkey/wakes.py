@@ -21,8 +21,8 @@ import hiredis
 from pyrula_runtime.core.errors import PyrulaError, StoreUnavailable, UsageError
 from pyrula_runtime.stores.protocol import ClaimRequest, Wake
 from pyrula_runtime.stores.valkey import failures
-from pyrula_runtime.stores.valkey.address import Address
-from pyrula_runtime.stores.valkey.connection import NOT_NOW, NOTHING, Connection, Outcome, connect, pack, reach
+from pyrula_runtime.stores.valkey.connection import NOT_NOW, NOTHING, Connection, Outcome, pack, reach
+from pyrula_runtime.stores.valkey.route import Route
 from pyrula_runtime.stores.valkey.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -60,15 +60,15 @@ class Listener:
 
     def __init__(
         self,
-        address: Address,
+        route: Route,
         settings: Settings,
         wanted: Wanted,
         arm: Callable[[], asyncio.Future[Any]],
         *hears: Any,
     ) -> None:
-        self._address, self._settings, self._wanted, self._arm = address, settings, wanted, arm
-        self._on_wake, self._kinds = hears
-        self._channels = {f"{address.tag}{kind.value}".encode(): kind for kind in self._kinds}
+        self._route, self._settings, self._wanted, self._arm = route, settings, wanted, arm
+        self._on_wake, self._kinds, self._sharded = hears
+        self._channels = {f"{route.address.tag}{kind.value}".encode(): kind for kind in self._kinds}
         self._loop = asyncio.get_running_loop()
         self._closed = False
         self._connection: Connection | None = None
@@ -100,17 +100,17 @@ class Listener:
         reach(self._loop, self._subscribe, self._reached)
 
     def _subscribe(self) -> Connection:
-        connection = connect(self._address, self._settings.connect_s, "pyrula-listen")
+        connection = self._route.connect("pyrula-listen")
         try:
-            (reply, *_) = connection.ask([("SUBSCRIBE", *self._channels)])
+            (reply, *_) = connection.ask([("SSUBSCRIBE" if self._sharded else "SUBSCRIBE", *self._channels)])
             for _ in range(len(self._channels) - 1):
                 connection.ask([])
         except OSError as error:
             connection.socket.close()
-            raise StoreUnavailable(f"the store at {self._address.place} does not answer a subscription") from error
+            raise StoreUnavailable(f"the store at {self._route.place} does not answer a subscription") from error
         if isinstance(reply, hiredis.ReplyError):
             connection.socket.close()
-            raise failures.ours(reply, self._address.place)
+            raise failures.ours(reply, self._route.place)
         return connection
 
     def _reached(self, outcome: Outcome) -> None:
@@ -119,7 +119,7 @@ class Listener:
                 outcome.socket.close()
             return
         if isinstance(outcome, PyrulaError):
-            log.debug("no wakes from the store at %s for now: %s", self._address.place, outcome)
+            log.debug("no wakes from the store at %s for now: %s", self._route.place, outcome)
             self._wake(self._kinds)
             self._later(FALLBACK_S, self._reach)
             return
@@ -192,6 +192,9 @@ class Listener:
                 wake = self._channels[message[1]]
                 if self._wanted.concerns(wake, message[2].decode()):
                     told[wake] = None
+            elif message[0] == b"sunsubscribe":  # the slot has gone to another node
+                self._lost()
+                return
         self._wake(told)
         if Wake.ready in told:
             self._later(self._settings.rearm_s, self._ask_again, self._wanted.claims)

@@ -11,8 +11,11 @@ from pyrula_runtime.stores.protocol import Store
 from tests.store.manual_clock import ManualClock
 from tests.store.sites import SITES, Site
 
+# a cluster is six processes: one for the whole suite is enough
+KINDS = [pytest.param(kind, marks=[pytest.mark.xdist_group(kind)] if kind == "cluster" else []) for kind in SITES]
 
-@pytest.fixture(params=SITES)
+
+@pytest.fixture(params=KINDS)
 async def site(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Site]:
     """A fresh store of each kind, audited at the end of every test."""
     site = SITES[request.param](tmp_path)

@@ -7,12 +7,15 @@ from typing import Any
 
 from pyrula_runtime.core.status import TERMINAL
 from pyrula_runtime.stores.valkey.address import Address
-from pyrula_runtime.stores.valkey.connection import Argument, Connection, connect
+from pyrula_runtime.stores.valkey.connection import Argument, Connection
+from pyrula_runtime.stores.valkey.route import Route
 
 
-def audit(address: Address) -> list[str]:
+def audit(address: Address, *, in_cluster: bool = False) -> list[str]:
     """Every contradiction, one sentence each."""
-    connection = connect(address, 5, "audit")
+    route = Route(address, 5)
+    route.in_cluster = in_cluster
+    connection = route.connect("audit")
     try:
         return list(_Audit(connection, address.tag).problems())
     finally:

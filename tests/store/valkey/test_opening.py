@@ -99,7 +99,6 @@ REFUSED = [
     ((*KEEPS, "--maxmemory-policy", "volatile-ttl"), "would delete runs"),
     ((*KEEPS, "--replicaof", "127.0.0.1 1"), "is a replica"),
     ((*KEEPS, "--requirepass", "secret"), "wants a password"),
-    ((*KEEPS, "--cluster-enabled", "yes"), "node of a cluster"),
 ]
 
 
@@ -114,6 +113,15 @@ async def test_a_server_unfit_to_keep_runs_is_refused(args: tuple[str, ...], say
     assert says in str(refused.value)
     assert str(server.socket) in str(refused.value)
     assert "secret" not in str(refused.value)
+
+
+async def test_a_cluster_that_is_not_complete_is_waited_for() -> None:
+    server = Server(*KEEPS, "--cluster-enabled", "yes")
+    try:
+        with pytest.raises(StoreUnavailable, match="nobody in the cluster"):
+            await ValkeyStore(server.url()).open()
+    finally:
+        server.stop()
 
 
 async def test_an_operator_may_vouch_for_persistence() -> None:
