@@ -1,4 +1,4 @@
-"""Cells as the reducer starts them: as many as suspects wait, at once after one that died of its run, else ever later."""
+"""Cells as the reducer starts them: as many as suspects wait, at once after one that died of its run, else later."""
 
 from __future__ import annotations
 
