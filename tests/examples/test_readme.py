@@ -84,7 +84,7 @@ def test_the_unit_is_current() -> None:
 
 def test_every_python_block_is_a_file_that_is_tried_here() -> None:
     assert TEXT.count("```python") == len(BLOCKS)
-    assert BLOCKS.keys() == {"app.py", "submit.py", "submit_by_name.py", "trip.py"}
+    assert BLOCKS.keys() == {"app.py", "submit.py", "submit_by_name.py", "trip.py", "isolated.py"}
 
 
 def test_the_first_workflow_runs_as_printed(folder: Path) -> None:
@@ -108,6 +108,13 @@ def test_the_trip_is_undone(folder: Path) -> None:
     assert booked.returncode == 1
     assert "ConnectionError: the hotel does not answer" in booked.stderr
     assert re.search(r"cancel_flight#1 +null", shown.stdout)
+
+
+def test_the_interview_is_held_on_a_loop_of_its_own(folder: Path) -> None:
+    with serving(folder, "pyrula worker --workflow isolated"):
+        for _ in range(2):
+            held = ran(folder, COMMAND, "submit", "interview", '{"questions": ["a", "b", "c"]}', "--wait")
+            assert held.stdout.split('"')[1::2] == ["about a: yes", "about b: yes", "about c: yes"], held.stderr
 
 
 def test_paths_exist() -> None:
