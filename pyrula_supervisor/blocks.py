@@ -133,12 +133,13 @@ def _warned(draft: Draft, child: Child, event: LaneSeen) -> None:
         _show(draft, child.incarnation, _from_outside(event))
     if event.gil_held:
         draft.do(TakeStack(incarnation=child.incarnation, thread_id=event.thread_id))
+    elif child.blocked is None:
+        draft.do(Send(incarnation=child.incarnation, message=Dump()))
 
 
 def _told(draft: Draft, child: Child, event: LaneSeen) -> None:
-    """Wait no longer for the line; but ask for it, if that was not done yet."""
-    if not (event.gil_held or (child.blocked and child.blocked.line)):
-        draft.do(Send(incarnation=child.incarnation, message=Dump()))
+    """Wait no longer for the line."""
+    del event
     _announce(draft, child.incarnation)
 
 

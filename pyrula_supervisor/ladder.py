@@ -1,7 +1,7 @@
 """The ladder: what follows when a worker's lane stands still, and after how long. Rules alone; `blocks` acts on them.
 
     stuck for               rung        what happens
-    block_warn              warned      it is blocked; if it cannot speak, its stack is taken by signal
+    block_warn              warned      it is blocked, and asked for its stack; if it cannot speak, by signal
       + LISTEN_MS           told        people are told, with the line if that is known by now, else without
     replace_after           replaced    a surge child is started beside it; it leaves when its lane goes round
     evacuate_after          evacuated   its innocent turns are handed back, by itself, or by the clerk if it is mute
@@ -20,8 +20,8 @@ from enum import IntEnum
 from pyrula_runtime.core.standstill import MOVING, MUTE, Verdict
 from pyrula_supervisor.options import Policy
 
-# A worker that can speak tells by itself which line it is; so long it is waited for (ms).
-LISTEN_MS = 200
+# So long it is waited for the line that keeps the lane (ms).
+LISTEN_MS = 250
 # A worker that stands still so long with the store's write lock stops the host; it is killed at once (ms).
 LOCK_MS = 2_000
 

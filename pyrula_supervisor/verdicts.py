@@ -13,22 +13,28 @@ from pyrula_supervisor.draft import Draft
 
 def judged(draft: Draft, message: Judged) -> None:
     """The death of a worker meant something for one run. A mark that makes no suspect is too little to be told."""
+    died = draft.state.burials.get(message.worker)
+    worker = died.finding.worker if died else ""
+    end = f"the end of {worker or 'a worker'} ({message.cause})"
     if message.charged:
         count = f", {message.charged} times" if message.charged > 1 else ""
-        _tell(draft, message, "charge", f"is charged for it{count}", logging.WARNING)
+        _tell(draft, message, "charge", f"is charged{count} for {end}", logging.WARNING)
     if message.quarantined:
-        _tell(draft, message, "quarantine", "is in quarantine: `pyrula runs show` has the evidence", logging.ERROR)
+        _tell(
+            draft,
+            message,
+            "quarantine",
+            f"is in quarantine for {end}: `pyrula runs show` has the evidence",
+            logging.ERROR,
+        )
     elif message.suspect and message.marked:
-        _tell(draft, message, "mark", "is a suspect: it is tried again in a cell, alone", logging.WARNING)
+        _tell(draft, message, "mark", f"is a suspect of {end}: it is tried again in a cell, alone", logging.WARNING)
 
 
 def _tell(draft: Draft, message: Judged, kind: str, what: str, level: int) -> None:
-    died = draft.state.burials.get(message.worker)
-    worker = died.finding.worker if died else ""
     place = ", ".join(filter(None, (message.workflow, message.step and f"step {message.step}")))
     where = f" at {message.line}" if message.line else ""
-    of_whom = f"of {worker} " if worker else ""
-    text = f"run {message.run_id} ({place}){where} {what} after the end {of_whom}({message.cause})"
+    text = f"run {message.run_id} ({place}){where} {what}"
     whose: Mapping[str, Any] = {
         "run_id": message.run_id,
         "workflow": message.workflow,

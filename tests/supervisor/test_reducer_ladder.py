@@ -89,9 +89,10 @@ def _told(line: str) -> dict[str, Any]:
 def test_a_child_that_says_nothing_of_its_block_is_asked() -> None:
     on = running(procs=1)
     (worker,) = on.of()
+    stuck(on, worker, 2_000)
+    assert on.dumped == [worker.name]
     stuck(on, worker, 2_250)
     assert on.incidents == [("block", 0)]
-    assert on.dumped == [worker.name]
     on.say(worker, Stack(incarnation=worker.name, text=STACK))
     assert "is stuck at /srv/app.py:9 in slow" in on.logged
     shown = on.child(worker).blocked
