@@ -13,13 +13,15 @@ import sys
 import threading
 from typing import NoReturn
 
+# kept, because user code that calls it is written down (see stacks), and this is not the user's
+exit_at_once = os._exit
 # how long functions registered with `atexit` may take (seconds)
 _LAST_WISHES_S = 2.0
 
 
 def leave(code: int) -> NoReturn:
     """End this process in bounded time, whatever its threads do."""
-    limit = threading.Timer(_LAST_WISHES_S, os._exit, (code,))
+    limit = threading.Timer(_LAST_WISHES_S, exit_at_once, (code,))
     limit.daemon = True
     limit.start()
     atexit._run_exitfuncs()  # the last of them is that of logging, which flushes
@@ -32,4 +34,4 @@ def quit_at_once(code: int) -> NoReturn:
         # a reader that went away, or a write under way that a signal has interrupted
         with contextlib.suppress(OSError, ValueError, RuntimeError):
             stream.flush()
-    os._exit(code)
+    exit_at_once(code)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sysconfig
 import traceback
-from pathlib import Path
 
 from pyrula_runtime.core.errors import ErrorRecord, PyrulaError, StepFailed
+from pyrula_runtime.users_code import is_users
 
-_OURS = str(Path(__file__).resolve().parent.parent)
-_STDLIB = sysconfig.get_paths()["stdlib"]
 _MAX_TRACEBACK = 8_000
 _MAX_MESSAGE = 10_000
 
@@ -69,10 +66,3 @@ def _user_traceback(error: BaseException) -> str:
         return ""
     told.stack = traceback.StackSummary.from_list(told.stack[first or 0 :])
     return "".join(told.format())[-_MAX_TRACEBACK:]
-
-
-def is_users(filename: str) -> bool:
-    """Whether a frame's file is neither ours nor Python's own: the user's, or of a package they chose."""
-    if filename.startswith((_OURS, "<")):
-        return False
-    return "site-packages" in filename or not filename.startswith(_STDLIB)
