@@ -1,0 +1,24 @@
+"""Why somebody is woken who listens to a store."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Protocol
+
+
+class Wake(Enum):
+    """Why a listener is woken. A wake is a hint: it may come twice or for nothing, and a lost one is made up for."""
+
+    ready = "ready"  # a run became claimable
+    attention = "attention"  # a held run was cancelled or taken away: renew now
+    ended = "ended"  # a run reached a terminal status
+
+
+EVERY_WAKE = frozenset(Wake)
+
+
+class Listening(Protocol):
+    """A subscription to wakes."""
+
+    def close(self) -> None:
+        """End it; no callback comes afterwards."""
