@@ -13,6 +13,7 @@ from pyrula_runtime.wire import Judged, Queue, Role
 from pyrula_supervisor import pace, starting
 from pyrula_supervisor.draft import Draft
 from pyrula_supervisor.model import NO_SLOT, Child, Pace
+from pyrula_supervisor.tables import ChildState
 
 
 def counted(draft: Draft, message: Queue) -> None:
@@ -32,6 +33,8 @@ def fill(draft: Draft) -> None:
     state = draft.state
     if state.stopping or not state.suspects or not pace.is_due(state.cell_pace, draft.now_ms):
         return
+    if any(child.state is ChildState.draining and not _has_worked(child) for child in state.cells):
+        return  # what it means is seen at its end
     cells = [child for child in state.cells if not child.leaving]
     taking = sum(_takes_one(draft, child) for child in cells)
     room = min(state.procs - sum(not child.stuck for child in cells), 2 * state.procs - len(list(state.cells)))
@@ -43,10 +46,14 @@ def gone(draft: Draft, child: Child) -> None:
     """A cell is gone, and what it took with it, if that was among the counted."""
     if child.was_ready and child.ready_ms >= draft.state.suspects_ms:
         draft.set(suspects=max(0, draft.state.suspects - 1))
-    if child.was_ready and child.report and child.report.turns_done + child.report.turns_running > 0:
+    if _has_worked(child):
         draft.set(cell_pace=Pace())
-    elif not child.planned:
+    else:
         draft.set(cell_pace=pace.failed(draft.state.cell_pace, draft.now_ms, draft.chance()))
+
+
+def _has_worked(child: Child) -> bool:
+    return child.report is not None and child.report.turns_done + child.report.turns_running > 0
 
 
 def _takes_one(draft: Draft, child: Child) -> bool:

@@ -115,6 +115,7 @@ def test_a_run_that_holds_the_gil_is_named_charged_and_put_in_quarantine(house: 
         assert "match" in evidence["stack"]
         assert evidence["line"]
         assert {each["verdict"] for each in incidents(house, "block")} <= {"held_on_cpu", "starved"}
+        house.until(lambda: incidents(house, "quarantine"))
         for kind in ("charge", "quarantine", "death"):
             assert [each["run_id"] for each in incidents(house, kind)] == [guilty.run_id]
         house.until(lambda: {row["state"] for row in house.children(role="worker")} == {"ready"})
@@ -166,7 +167,7 @@ def test_a_run_that_crashes_its_worker_among_others_is_found_in_a_cell(tmp_path:
         assert "string_at" in evidence["stack"]
         innocent.result(timeout=30)
         assert not innocent.describe()["charges"]
-        assert [each["run_id"] for each in incidents(house, "quarantine")] == [guilty.run_id]
+        house.until(lambda: [each["run_id"] for each in incidents(house, "quarantine")] == [guilty.run_id])
         assert guilty.run_id in [each["run_id"] for each in incidents(house, "mark")]
 
 
