@@ -33,7 +33,7 @@ class Gate:
         self.passed.wait(LIMIT_S)  # the guilty line
 
 
-async def _called(call: Callable[[Callable[[], None]], object], blocks: Blocks) -> None:
+async def _called(call: Callable[[Callable[..., None]], object], blocks: Blocks) -> None:
     """Let a callback be called that blocks, and wait until it is through."""
     over = asyncio.Event()
 
@@ -95,7 +95,8 @@ async def reader(blocks: Blocks) -> None:
     ours, theirs = os.pipe()
     os.write(theirs, b"x")
     loop = asyncio.get_running_loop()
-    await _called(lambda callback: loop.add_reader(ours, lambda: (loop.remove_reader(ours), callback())), blocks)
+    await _called(lambda callback: loop.add_reader(ours, callback), blocks)
+    loop.remove_reader(ours)
     os.close(ours)
     os.close(theirs)
 

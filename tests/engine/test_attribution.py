@@ -278,7 +278,12 @@ def test_code_driven_within_code_is_told_apart_from_it(tmp_path: Path) -> None:
         body.start = act  # type: ignore[method-assign]
         DrivenBody(cast(AsyncBody, body), whose, on_lane, box).start()
 
-    drives(outer, lambda: (look(), drives(inner, look), look())[0])
+    def looks_and_drives() -> None:
+        look()
+        drives(inner, look)
+        look()
+
+    drives(outer, looks_and_drives)
     assert seen == ["outer", "inner", "outer"]
     assert on_lane.whose is None
     assert box.lane_busy_since_ms() == 0
