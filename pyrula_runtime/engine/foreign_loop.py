@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
 from typing import Any
 
-from pyrula_runtime.engine.failure import is_users
+from pyrula_runtime.users_code import is_users
 
 # how asyncio, anyio and what is built on them say it
 _WORDINGS = (

@@ -141,11 +141,12 @@ class IsolatedTurn:
 
     def _slot_freed(self) -> None:
         """The turn is over, and its place was given back."""
-        if self._takes_place():
+        is_first = self._takes_place()
+        self._end()  # before anybody hears of the place, and perhaps ends all lanes
+        if is_first:
             self._setup.on_free_slot()
         else:
-            self._setup.slots.overfill(1)  # it was given back for the second time
-        self._end()
+            self._setup.slots.overfill(1)
 
     def _end(self) -> None:
         self._tell_over()

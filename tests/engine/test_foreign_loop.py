@@ -17,18 +17,18 @@ QUEUE: asyncio.Queue[int] = asyncio.Queue()
 CLIENT = httpx.AsyncClient()
 
 
-class Service:
+class Oracle:
     """An object of the user's with a client in it."""
 
     def __init__(self) -> None:
-        self.name = "service"
+        self.name = "oracle"
         self.client = httpx.AsyncClient()
 
     async def ask(self) -> None:
         raise ConnectionError("connection error") from RuntimeError("Event loop is closed")
 
 
-SERVICE = Service()
+ORACLE = Oracle()
 
 
 def failure(call: Callable[[], Awaitable[Any]]) -> str:
@@ -79,12 +79,12 @@ async def fetch() -> None:
 
 
 async def serve() -> None:
-    await SERVICE.ask()
+    await ORACLE.ask()
 
 
 def test_a_client_is_named_also_inside_an_object_and_behind_a_cause() -> None:
     assert f"most likely {__name__}.CLIENT." in failure(fetch)
-    assert f"most likely {__name__}.SERVICE.client." in failure(serve)
+    assert f"most likely {__name__}.ORACLE.client." in failure(serve)
 
 
 def test_what_a_function_closes_over_is_named() -> None:

@@ -4,37 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pyrula_runtime.core.blame import Budget, Cause
-from pyrula_runtime.core.entries import Json
 from pyrula_runtime.core.errors import StoreUnavailable
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.engine.codec import load_error, load_record
 from pyrula_runtime.engine.conviction import Court
 from pyrula_runtime.engine.hung import Hung
-from pyrula_runtime.engine.program import Operations, Program, StepCall
 from pyrula_runtime.stores.protocol import Release
-from tests.engine.lanes import LIMIT_S, LaneAtWork, lane_at_work, same, step
+from tests.engine.isolated import flow
+from tests.engine.lanes import LIMIT_S, LaneAtWork, lane_at_work, step
 from tests.store.manual_clock import ManualClock
 
 PERIOD_S, TURN_LIMIT_S = 10.0, 90.0
-
-
-def flow(call: StepCall) -> Program:
-    """An isolated workflow of one step."""
-
-    def start(operations: Operations, _input: Json) -> Coroutine[Any, Any, Any]:
-        async def body() -> Any:
-            return await operations.step(call)
-
-        return body()
-
-    return Program(name="flow", version=None, start=start, to_json=same, isolation="turn")
 
 
 class Watch:
