@@ -109,6 +109,7 @@ class _Watched:
         self._threads: _Threads | None = None
         self._lock_ms = 0
         self._lock_since_ms = 0
+        self._looked_ms = 0
         self._told: LaneSeen | None = None
 
     def close(self) -> None:
@@ -130,7 +131,7 @@ class _Watched:
         before = _from_beginning(before, sample)
         holder = self._holder(before, sample)
         self.stuck = self.stuck.then(before, sample, (holder.run_id, holder.entries) if holder else None)
-        self._keep_lock(glance.store_lock_since_ms or 0, before, sample)
+        self._keep_lock(glance.store_lock_since_ms or 0, sample)
         whose = holder if self.stuck.verdict is Verdict.held_elsewhere else glance.lane
         return self._tell(whose, now_ms)
 
@@ -173,14 +174,15 @@ class _Watched:
         spans = self._peephole.threads() if self._peephole else None
         return next((span for span in spans or () if span.thread == thread_id), None)
 
-    def _keep_lock(self, since_ms: int, before: Sample, sample: Sample) -> None:
+    def _keep_lock(self, since_ms: int, sample: Sample) -> None:
         """Count how long it has kept this lock of the store while nobody could make it let go."""
         if since_ms != self._lock_since_ms or not since_ms:
             self._lock_ms, self._lock_since_ms = 0, since_ms
         if self.stuck.verdict in MOVING or self.stuck.verdict is Verdict.blocked:
             self._lock_ms = 0
         elif since_ms and ladder.keeps_lock(self.stuck.verdict):
-            self._lock_ms += max(0, sample.at_ms - max(before.at_ms, since_ms) - sample.late_ms)
+            self._lock_ms += max(0, sample.at_ms - max(self._looked_ms, since_ms) - sample.late_ms)
+        self._looked_ms = sample.at_ms
 
     def _tell(self, whose: Executing | Nobody | None, now_ms: int) -> LaneSeen | None:
         stuck_ms = int(self.stuck.for_ms)

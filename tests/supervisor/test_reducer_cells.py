@@ -168,7 +168,7 @@ def test_a_cell_whose_lane_is_stuck_makes_room_for_another_and_is_ended_at_the_l
         )
         on.feed(event)
         count(on, 1)
-        assert [each.name for each in cells(on)][0] == cell.name
+        assert cells(on)[0] == cell
         assert len(cells(on)) == 2
     on.wait(500)
     assert on.killed == [cell.name]
