@@ -9,7 +9,8 @@ The order of death: SIGTERM or `Drain` drains, as often as they come. The end of
 then there is nobody to live for, and the process is gone at once; its runs go on elsewhere as after a crash. A second
 signal for the whole service is the supervisor's to obey: it kills.
 
-The stack of its lane is sent when it is asked for; when the GIL is held it is written by a signal (see stacks).
+The stack of its lane is sent when it is asked for; when the GIL is held it is written by a signal, as is that of a
+thread that crashes (see stacks).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import socket
 import sys
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import IO, TYPE_CHECKING, NoReturn
 
 from setproctitle import setproctitle
 
@@ -105,8 +106,7 @@ class _Child:
         self._voice.hello()
         try:
             directory = runtime_dir(os.environ)
-            stack_file = stacks.write_on_signal(directory, start.incarnation)
-            worker = self._made(directory)
+            worker = self._made(directory, stacks.write_at_death(directory, start.incarnation))
             asyncio.set_event_loop(self._loop)
             code = self._loop.run_until_complete(self._serve(worker))
         except ConfigurationError as error:
@@ -114,13 +114,12 @@ class _Child:
             return CONFIGURATION
         finally:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        if stack_file is not None:
-            stacks.forget(stacks.stack_path(directory, start.incarnation))
+        stacks.forget(stacks.stack_path(directory, start.incarnation))
         return code
 
     # birth
 
-    def _made(self, directory: Path) -> Worker:
+    def _made(self, directory: Path, stack_file: IO[bytes]) -> Worker:
         """The worker, not started yet. Raises ConfigurationError for whatever the app or the settings do wrong."""
         from pyrula_runtime.options import WorkerOptions
         from pyrula_runtime.stores.opening import open_store
@@ -138,6 +137,7 @@ class _Child:
             worker_id=start.worker_id or None,
             incarnation=start.incarnation,
             role=_ROLES[start.role],
+            stack_file=stack_file,
             ears=self._ears(),
         )
         return Worker(setup)
@@ -158,7 +158,9 @@ class _Child:
         self._loop.add_reader(self._uplink.fileno(), self._hear)
         while not self._stop_asked:
             try:
-                return await worker.run()
+                code = await worker.run()
+                self._tell()  # the last second, too: all that a quick cell has done was done in it
+                return code
             except StoreUnavailable as error:
                 if worker.health.started:
                     raise

@@ -23,6 +23,7 @@ import sys
 import threading
 from functools import partial
 
+from pyrula_runtime import stacks
 from pyrula_runtime.blackbox import BlackBox, Phase
 from pyrula_runtime.core.errors import StoreUnavailable
 from pyrula_runtime.duties.burial import free_all
@@ -111,7 +112,7 @@ class Worker:
             return await self._give_up_the_rest(box)
         left_nothing = await self._drain(box)
         self._watchdog.stop()
-        box.close(clean=left_nothing and not self.health.failed_loop)
+        self._close(box, clean=left_nothing and not self.health.failed_loop)
         return 1 if self.health.failed_loop else 0
 
     def _open_box(self) -> BlackBox:
@@ -159,6 +160,7 @@ class Worker:
             self._blocked,
             ears.unblocked,
             late=self._upkeep.handback.late,
+            last_word=self._last_word(),
         )
         self._ladder = Ladder(
             self._store,
@@ -168,6 +170,13 @@ class Worker:
             evacuated=ears.evacuated,
             give_up=self._give_up if setup.is_plain else None,
         )
+
+    def _last_word(self) -> stacks.LastWord | None:
+        """Where nobody stands outside, a process whose GIL never comes back has to end itself."""
+        file, rungs = self._setup.stack_file, self._upkeep.rungs()
+        if file is None or not self._setup.is_plain:
+            return None
+        return stacks.LastWord(file, max([rungs.limit_s, *rungs.limits_s.values()]))
 
     def _slot_came_free(self) -> None:
         self._free_slot.set()
@@ -205,8 +214,14 @@ class Worker:
         self._lanes.drain()
         await self._upkeep.stop(self._options.cancel_timeout / 2)
         left_nothing = await self._take_leave(self._options.cancel_timeout / 2)
-        box.close(clean=left_nothing)
+        self._close(box, clean=left_nothing)
         return 1
+
+    def _close(self, box: BlackBox, *, clean: bool) -> None:
+        """The end; what a burial has no use for goes."""
+        box.close(clean=clean)
+        if clean and self._setup.stack_file is not None:
+            stacks.forget(stacks.stack_path(self._setup.runtime_dir, self.incarnation))
 
     # the drain
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 from pyrula_runtime.engine.program import Program
 from pyrula_runtime.engine.watchdog import Block, log_block, log_end
@@ -40,6 +40,7 @@ class WorkerSetup:
     worker_id: str | None = None
     incarnation: str = field(default_factory=partial(secrets.token_hex, 8))
     role: WorkerRole = "plain"
+    stack_file: IO[bytes] | None = None  # what the process writes as it dies (see stacks)
     ears: Ears = Ears()
     clock: Clock = field(default_factory=SystemClock)
 

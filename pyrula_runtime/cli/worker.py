@@ -11,7 +11,9 @@ import contextlib
 import logging
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -105,7 +107,16 @@ def _made(targets: Sequence[str], given: dict[str, Any], log_format: Any, log_le
         runtime_dir=directory,
         worker_id=settings.worker_id,
     )
-    return Worker(setup), settings
+    return Worker(replace(setup, stack_file=_stack_file(directory, setup.incarnation))), settings
+
+
+def _stack_file(directory: Path, incarnation: str) -> IO[bytes] | None:
+    """Where this process writes as it dies; if there is no place for that, the black box will say so, and better."""
+    from pyrula_runtime import stacks
+
+    with contextlib.suppress(OSError):
+        return stacks.write_at_death(directory, incarnation)
+    return None
 
 
 def _programs(targets: Sequence[str]) -> list[Program]:

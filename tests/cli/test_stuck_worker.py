@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -134,4 +135,36 @@ async def test_a_run_that_blocks_again_and_again_is_out_and_its_worker_serves_on
     assert told["error"]["detail"]["evidence"]["line"].startswith(line_of(site, "time.sleep(1000)"))
     Path(site.folder / "gate").touch()
     assert await outcome(site, submitted(site, "fine", gate=str(site.folder / "gate"))) == ["done"]
+    assert last.stop() == 0
+
+
+def test_code_that_holds_the_gil_ends_its_worker_and_is_tried_alone(site: Site) -> None:
+    guilty = submitted(site, "holds")
+    assert site.serving(*SHORT).code() == 1
+    second = site.serving(*SOON)
+    assert guilty in second.said("a suspect is to run alone here")
+    second.end()  # it may have been in the middle of a write, and would let nobody look
+    told = shown(site, guilty)
+    assert (told["charges"], told["suspect"]) == ([], True)
+    (mark,) = told["marks"]
+    assert (mark["cause"], mark["step"]) == ("killed", "searches")
+
+
+async def test_a_run_that_crashes_its_workers_is_out_with_its_line_and_nobody_else_is(site: Site) -> None:
+    gate = str(site.folder / "gate")
+    neighbours = [submitted(site, "fine", gate=gate) for _ in range(2)]
+    guilty = submitted(site, "crashes")
+    assert site.start(*SOON).code() == -signal.SIGSEGV
+    Path(gate).touch()  # its neighbours are finished before it is tried alone
+    # that death has marked it; the first one alone charges it for both, each further one for itself
+    for _ in range(3):
+        assert site.start(*SOON).code() == -signal.SIGSEGV
+    last = site.serving(*SOON)
+    assert await outcome(site, *neighbours) == ["done"] * 2
+    told = shown(site, guilty)
+    assert (told["status"], told["error"]["type"]) == ("quarantined", "WorkerCrashed")
+    assert told["error"]["detail"]["evidence"]["line"].startswith(line_of(site, "ctypes.string_at(0)").rstrip())
+    for run_id in neighbours:
+        told = shown(site, run_id)
+        assert (told["charges"], told["suspect"]) == ([], False)
     assert last.stop() == 0
