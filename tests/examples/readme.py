@@ -37,7 +37,6 @@ LATER = frozenset(
         "live_ttl_after_archive",
         "poison.max_retries",
         "poison.retry_ttl_s",
-        "valkey_namespace",
         "postgres_dsn",
         "runtime_name",
         "cloud_api_key",

