@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pyrula_runtime.core.entries import Json
+from pyrula_runtime.core.entries import Json, Op
 from pyrula_runtime.core.errors import TurnSuspended
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import RunStatus
@@ -155,9 +155,9 @@ async def test_a_body_that_was_to_go_on_does_not() -> None:
     turn = host.turn(body)
     deliver = turn._body.deliver
 
-    def obey_first(*args: Any) -> None:
+    def obey_first(op: Op, value: object, error: BaseException | None) -> None:
         turn.suspend()
-        deliver(*args)
+        deliver(op, value, error)
 
     turn._body.deliver = obey_first  # type: ignore[method-assign]
     host.complete("a#1", 1)
