@@ -22,7 +22,7 @@ from pyrula_runtime.client.telling import RunSummary
 from pyrula_runtime.core.errors import IllegalTransition, RunNotFound, StoreUnavailable, UsageError
 from pyrula_runtime.core.ids import checked_run_id
 from pyrula_runtime.core.requeueing import MOST, choice
-from pyrula_runtime.core.status import TERMINAL, RunStatus
+from pyrula_runtime.core.status import DELIVERY, RunStatus
 from pyrula_runtime.core.why import SILENT_AFTER_MS, nobody_serves
 from pyrula_runtime.options import DAY_S, IDEMPOTENCY_TTL
 from pyrula_runtime.stores.protocol import Delivery, Message, RunQuery, RunRecord, Store
@@ -195,7 +195,7 @@ class WorkflowClient:
             body=submitting.encode(payload, f"the payload of signal {name!r}"),
         )
         store = await self._door.store()
-        delivery = await store.deliver(message, TERMINAL)
+        delivery = await store.deliver(message, DELIVERY)
         if delivery is Delivery.unknown:
             raise RunNotFound(run_id)
         if delivery is Delivery.ended:

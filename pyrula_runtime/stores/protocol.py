@@ -23,17 +23,31 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 from pyrula_runtime.core.locks import Token
-from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.core.status import Moves, RunStatus
+from pyrula_runtime.stores.effects import CancelRun as CancelRun
+from pyrula_runtime.stores.effects import DeliverTo as DeliverTo
+from pyrula_runtime.stores.effects import Effect as Effect
+from pyrula_runtime.stores.effects import EmitEvent as EmitEvent
+from pyrula_runtime.stores.effects import SubmitRun as SubmitRun
+from pyrula_runtime.stores.events import Emission as Emission
+from pyrula_runtime.stores.events import Event as Event
+from pyrula_runtime.stores.events import PendingEvent as PendingEvent
 from pyrula_runtime.stores.messages import Delivery as Delivery
+from pyrula_runtime.stores.messages import Fact as Fact
 from pyrula_runtime.stores.messages import Message as Message
+from pyrula_runtime.stores.messages import Received as Received
 from pyrula_runtime.stores.runs import CLEAN as CLEAN
 from pyrula_runtime.stores.runs import EVERY_STATUS as EVERY_STATUS
 from pyrula_runtime.stores.runs import Dossier as Dossier
 from pyrula_runtime.stores.runs import NewRun as NewRun
+from pyrula_runtime.stores.runs import ParentLink as ParentLink
 from pyrula_runtime.stores.runs import RunQuery as RunQuery
 from pyrula_runtime.stores.runs import RunRecord as RunRecord
 from pyrula_runtime.stores.runs import Submission as Submission
 from pyrula_runtime.stores.runs import Submitted as Submitted
+from pyrula_runtime.stores.schedules import Firing as Firing
+from pyrula_runtime.stores.schedules import ScheduleRecord as ScheduleRecord
+from pyrula_runtime.stores.schedules import Schedules as Schedules
 from pyrula_runtime.stores.turns import Amendment as Amendment
 from pyrula_runtime.stores.turns import Append as Append
 from pyrula_runtime.stores.turns import Claim as Claim
@@ -46,6 +60,8 @@ from pyrula_runtime.stores.turns import Lapsed as Lapsed
 from pyrula_runtime.stores.turns import Release as Release
 from pyrula_runtime.stores.turns import Renewed as Renewed
 from pyrula_runtime.stores.turns import Serves as Serves
+from pyrula_runtime.stores.turns import Wait as Wait
+from pyrula_runtime.stores.turns import Woken as Woken
 from pyrula_runtime.stores.wakes import EVERY_WAKE as EVERY_WAKE
 from pyrula_runtime.stores.wakes import Listening as Listening
 from pyrula_runtime.stores.wakes import Wake as Wake
@@ -70,10 +86,10 @@ class Store(Protocol):
         """Finish what is queued, then let go of everything. Idempotent."""
 
     def submit(self, run: NewRun) -> Awaitable[Submitted]:
-        """Create the run and make it claimable; the record of its idempotency key is part of the same write."""
+        """Create the run, claimable unless its start is to come; its idempotency key is part of the same write."""
 
     def claim(self, request: ClaimRequest) -> Awaitable[tuple[Claim, ...]]:
-        """Take at most `limit` claimable runs, oldest first: fence + 1, new nonce, lock. Never waits."""
+        """Take at most `limit` claimable runs, by priority, then age: fence + 1, new nonce, lock. Never waits."""
 
     def renew(self, tokens: Sequence[Token], lock_ttl_ms: int) -> Awaitable[Renewed]:
         """Extend the locks of live tokens to a full life from now; a dead token never revives a lock."""
@@ -82,8 +98,8 @@ class Store(Protocol):
         """Write journal entries (and the turn's ending) under the token; extends the lock.
 
         Longer journal with the same bytes at `expected_len` written under this token: `duplicate`. A token consumed
-        by exactly this commit's own ending answers `duplicate` too. A `Future` comes back at once, so that a caller on
-        an event loop can order commits without a task for each.
+        by exactly this commit's own ending answers `duplicate` too. Nothing of a commit that is not `done` is written.
+        A `Future` comes back at once, so that a caller on an event loop can order commits without a task for each.
         """
 
     def release(self, release: Release) -> Awaitable[bool]:
@@ -92,8 +108,21 @@ class Store(Protocol):
     def amend(self, amendment: Amendment) -> Awaitable[bool]:
         """Apply an operator's change if the run's revision is still `rev`; False if not."""
 
-    def deliver(self, message: Message, absorbed_by: frozenset[RunStatus]) -> Awaitable[Delivery]:
-        """Put a message into the run's inbox, once per id, in order of arrival; `absorbed_by` names ended statuses."""
+    def deliver(self, message: Message, moves: Moves) -> Awaitable[Delivery]:
+        """Put a message into the run's inbox, once per id, in order of arrival.
+
+        A run that waits for messages goes where `moves` leads, claimable and in front; every other keeps the message. A
+        status that is absent from `moves` absorbs.
+        """
+
+    def read_inbox(self, run_id: str, after_seq: int) -> Awaitable[tuple[Received, ...]]:
+        """Messages after `after_seq` that are not consumed, in order: at most 1 MB together, at least one if any."""
+
+    def wake_due(self, moves: Moves, limit: int) -> Awaitable[Woken]:
+        """Make runs claimable whose time has come, in order of their times, at most `limit` and never more than 500.
+
+        Never early by the store's clock. Takes no lock while nothing is due.
+        """
 
     def reclaim_lapsed(self, to_status: RunStatus, lock_ttl_ms: int, limit: int) -> Awaitable[Lapsed]:
         """Make runs with lapsed locks claimable again (front of the queue), or grant grace after an outage."""
@@ -110,6 +139,9 @@ class Store(Protocol):
     def find(self, query: RunQuery) -> Awaitable[tuple[RunRecord, ...]]:
         """List runs, newest first."""
 
+    def read_facts(self, run_id: str, after: int, limit: int) -> Awaitable[tuple[Fact, ...]]:
+        """At most `limit` facts that the run told after number `after`."""
+
     def counts(self, statuses: frozenset[RunStatus] = EVERY_STATUS) -> Awaitable[Mapping[tuple[str, RunStatus], int]]:
         """How many runs of these statuses there are by workflow and status; the cost grows with their number."""
 
@@ -125,8 +157,35 @@ class Store(Protocol):
     def workers(self) -> Awaitable[tuple[WorkerRecord, ...]]:
         """The workers known, with the age of their last beat."""
 
+    def put_schedule(self, schedule: ScheduleRecord) -> Awaitable[bool]:
+        """Write a schedule that is still at `rev` (0: there is none of this id), as `rev` + 1; False if it is not."""
+
+    def schedules(self, *, due_only: bool = False) -> Awaitable[Schedules]:
+        """All schedules, or those whose time has come."""
+
+    def fire(self, firing: Firing) -> Awaitable[bool]:
+        """Move a schedule on and let its runs begin, in one write, if it is still at `rev` and due; False if not.
+
+        So whatever number of hosts fire one nominal time, one of them does it. Never early by the store's clock.
+        """
+
+    def drop_schedule(self, schedule_id: str) -> Awaitable[bool]:
+        """Forget a schedule; False if there was none. Its runs go on."""
+
+    def subscribe(self, workflow: str, version: str | None, names: frozenset[str]) -> Awaitable[None]:
+        """Say which events start this version of a workflow, instead of those before; takes over deferred ones."""
+
+    def emit(self, event: Event) -> Awaitable[Emission]:
+        """Keep an event for the workflows that are subscribed to it; once per id."""
+
+    def events_pending(self, workflows: frozenset[str] | None, limit: int) -> Awaitable[tuple[PendingEvent, ...]]:
+        """Events that these workflows have still to take, oldest first; with None those of all, and deferred ones."""
+
+    def settle_event(self, event_id: str, workflow: str, run: NewRun | None) -> Awaitable[bool]:
+        """Let the run begin that comes of an event for this workflow, if any; False if that was settled before."""
+
     def purge(self, limit: int) -> Awaitable[int]:
-        """Drop at most `limit` idempotency records whose time is over; how many went."""
+        """Drop idempotency records and settled events whose time is over, at most `limit` of each; how many went."""
 
     def ping(self) -> Awaitable[None]:
         """Prove that the store can take a write now (a lock, not a row); StoreUnavailable says why not."""

@@ -6,11 +6,26 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.core.tree import OnEnd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParentLink:
+    """Whose child a run is: the operation that started it, and what becomes of the child at the parent's end."""
+
+    run_id: str
+    op_id: str
+    on_end: OnEnd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRun:
-    """A run to be created. `input` is a JSON document; `digest` says when two submits are the same."""
+    """A run to be created. `input` is a JSON document; `digest` says when two submits are the same.
+
+    A higher `priority` is claimed first, then the place in line decides. With `start_at_ms` the run is not claimable
+    until then, whatever messages come before: `status` says that it waits, and `wake_due` ends that. A run of a
+    schedule names it.
+    """
 
     run_id: str
     workflow: str
@@ -20,6 +35,10 @@ class NewRun:
     status: RunStatus
     idempotency_key: str | None = None
     idempotency_ttl_ms: int = 86_400_000
+    priority: int = 0
+    start_at_ms: int | None = None
+    parent: ParentLink | None = None
+    schedule_id: str | None = None
 
 
 class Submission(StrEnum):
@@ -55,6 +74,8 @@ class RunRecord:
 
     `rev` grows with each change of status or operator's act (not with each journal entry). `owner` is the holder's
     incarnation and `lock_left_ms` the rest of its lock's life (negative: lapsed), both None unless it is held.
+    `inbox_len` counts all messages that ever came. `due_ms` is the time a waiting run waits for, if any. `generation`
+    counts from 1 how often its code began as new; `shown` is the document its code last showed.
     """
 
     run_id: str
@@ -77,16 +98,28 @@ class RunRecord:
     finished_ms: int | None
     owner: str | None
     lock_left_ms: int | None
+    priority: int = 0
+    start_at_ms: int | None = None
+    due_ms: int | None = None
+    parent: ParentLink | None = None
+    schedule_id: str | None = None
+    generation: int = 1
+    shown: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunQuery:
-    """Which runs to list, newest first (ids sort by age). `before` is the last run id of the page before."""
+    """Which runs to list, newest first (ids sort by age). `before` is the last run id of the page before.
+
+    `parent` asks for the children of a run, `schedule_id` for the runs of a schedule; not both at once.
+    """
 
     workflow: str | None = None
     statuses: frozenset[RunStatus] | None = None
     limit: int = 100
     before: str | None = None
+    parent: str | None = None
+    schedule_id: str | None = None
 
 
 EVERY_STATUS = frozenset(RunStatus)

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from pyrula_runtime.core.errors import PyrulaError, StoreUnavailable
 from pyrula_runtime.core.locks import Token
-from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.core.status import Moves, RunStatus
 from pyrula_runtime.stores import protocol as p
 
 Answer = TypeVar("Answer")
@@ -128,8 +128,14 @@ class Seam:
     def amend(self, amendment: p.Amendment) -> asyncio.Future[bool]:
         return self._cross("amend", lambda: self._store.amend(amendment))
 
-    def deliver(self, message: p.Message, absorbed_by: frozenset[RunStatus]) -> asyncio.Future[p.Delivery]:
-        return self._cross("deliver", lambda: self._store.deliver(message, absorbed_by))
+    def deliver(self, message: p.Message, moves: Moves) -> asyncio.Future[p.Delivery]:
+        return self._cross("deliver", lambda: self._store.deliver(message, moves))
+
+    def read_inbox(self, run_id: str, after_seq: int) -> asyncio.Future[tuple[p.Received, ...]]:
+        return self._cross("read_inbox", lambda: self._store.read_inbox(run_id, after_seq))
+
+    def wake_due(self, moves: Moves, limit: int) -> asyncio.Future[p.Woken]:
+        return self._cross("wake_due", lambda: self._store.wake_due(moves, limit))
 
     def reclaim_lapsed(self, to_status: RunStatus, lock_ttl_ms: int, limit: int) -> asyncio.Future[p.Lapsed]:
         return self._cross("reclaim_lapsed", lambda: self._store.reclaim_lapsed(to_status, lock_ttl_ms, limit))
@@ -145,6 +151,9 @@ class Seam:
 
     def find(self, query: p.RunQuery) -> asyncio.Future[tuple[p.RunRecord, ...]]:
         return self._cross("find", lambda: self._store.find(query))
+
+    def read_facts(self, run_id: str, after: int, limit: int) -> asyncio.Future[tuple[p.Fact, ...]]:
+        return self._cross("read_facts", lambda: self._store.read_facts(run_id, after, limit))
 
     def counts(
         self, statuses: frozenset[RunStatus] = p.EVERY_STATUS
@@ -162,6 +171,32 @@ class Seam:
 
     def workers(self) -> asyncio.Future[tuple[p.WorkerRecord, ...]]:
         return self._cross("workers", self._store.workers)
+
+    def put_schedule(self, schedule: p.ScheduleRecord) -> asyncio.Future[bool]:
+        return self._cross("put_schedule", lambda: self._store.put_schedule(schedule))
+
+    def schedules(self, *, due_only: bool = False) -> asyncio.Future[p.Schedules]:
+        return self._cross("schedules", lambda: self._store.schedules(due_only=due_only))
+
+    def fire(self, firing: p.Firing) -> asyncio.Future[bool]:
+        return self._cross("fire", lambda: self._store.fire(firing))
+
+    def drop_schedule(self, schedule_id: str) -> asyncio.Future[bool]:
+        return self._cross("drop_schedule", lambda: self._store.drop_schedule(schedule_id))
+
+    def subscribe(self, workflow: str, version: str | None, names: frozenset[str]) -> asyncio.Future[None]:
+        return self._cross("subscribe", lambda: self._store.subscribe(workflow, version, names))
+
+    def emit(self, event: p.Event) -> asyncio.Future[p.Emission]:
+        return self._cross("emit", lambda: self._store.emit(event))
+
+    def events_pending(
+        self, workflows: frozenset[str] | None, limit: int
+    ) -> asyncio.Future[tuple[p.PendingEvent, ...]]:
+        return self._cross("events_pending", lambda: self._store.events_pending(workflows, limit))
+
+    def settle_event(self, event_id: str, workflow: str, run: p.NewRun | None) -> asyncio.Future[bool]:
+        return self._cross("settle_event", lambda: self._store.settle_event(event_id, workflow, run))
 
     def purge(self, limit: int) -> asyncio.Future[int]:
         return self._cross("purge", lambda: self._store.purge(limit))

@@ -10,8 +10,9 @@ class Wake(Enum):
     """Why a listener is woken. A wake is a hint: it may come twice or for nothing, and a lost one is made up for."""
 
     ready = "ready"  # a run became claimable
-    attention = "attention"  # a held run was cancelled or taken away: renew now
+    attention = "attention"  # a held run was cancelled or taken away, or a message came for it: renew now
     ended = "ended"  # a run reached a terminal status
+    timer = "timer"  # an earlier due time was written, or an event waits: look at timers, schedules and events
 
 
 EVERY_WAKE = frozenset(Wake)

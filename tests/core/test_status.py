@@ -7,15 +7,15 @@ from itertools import product
 import pytest
 
 from pyrula_runtime.core.errors import IllegalTransition
-from pyrula_runtime.core.status import TERMINAL, TRANSITIONS, RunEvent, RunStatus, after, diagram
+from pyrula_runtime.core.status import CANCELLATION, DELIVERY, DUE, TERMINAL, TRANSITIONS, RunEvent, RunStatus, after, diagram
 
 # Written from the design, not from the table: what may happen in each state, and what comes of it.
 ALLOWED = """
     queued: claim running, pause paused, drop cancelled
-    running: release queued, suspend waiting, mismatch paused
+    running: release queued, again queued, suspend waiting, mismatch paused, pause paused
     running: complete completed, fail failed, cancelled cancelled, quarantine quarantined
-    waiting: wake queued, pause paused
-    paused: resume queued, requeue queued, drop cancelled
+    waiting: wake queued, pause paused, drop cancelled
+    paused: resume queued, delay waiting, requeue queued, drop cancelled
     completed:
     failed: requeue queued
     cancelled:
@@ -25,19 +25,24 @@ ALLOWED = """
 DIAGRAM = """\
 stateDiagram-v2
     [*] --> queued
+    [*] --> waiting: delay
     queued --> running: claim
     queued --> paused: pause
     queued --> cancelled: drop
     running --> queued: release
+    running --> queued: again
     running --> waiting: suspend
     running --> paused: mismatch
+    running --> paused: pause
     running --> completed: complete
     running --> failed: fail
     running --> cancelled: cancelled
     running --> quarantined: quarantine
     waiting --> queued: wake
     waiting --> paused: pause
+    waiting --> cancelled: drop
     paused --> queued: resume
+    paused --> waiting: delay
     paused --> cancelled: drop
     failed --> queued: requeue
     quarantined --> queued: requeue
@@ -104,6 +109,18 @@ def test_every_state_can_be_reached_from_the_first() -> None:
     for _ in RunStatus:
         reached |= {target for (source, _), target in TRANSITIONS.items() if source in reached}
     assert reached == set(RunStatus)
+
+
+def test_only_a_waiting_run_can_become_due() -> None:
+    assert DUE == {"waiting": "queued"}
+
+
+def test_every_live_run_keeps_a_message_and_one_that_waits_goes_on() -> None:
+    assert DELIVERY == {"queued": "queued", "running": "running", "waiting": "queued", "paused": "paused"}
+
+
+def test_a_run_that_is_not_at_work_is_sent_to_be_unwound() -> None:
+    assert CANCELLATION == {"queued": "queued", "running": "running", "waiting": "queued", "paused": "queued"}
 
 
 def test_the_diagram() -> None:

@@ -14,7 +14,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.locks import Token, outage_grace
-from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.core.status import Moves, RunStatus
 from pyrula_runtime.stores import protocol as p
 from tests.store.world import ModelListener, Run, World
 
@@ -235,14 +235,14 @@ class ModelStore:
         return True
 
     @verb
-    def deliver(self, message: p.Message, absorbed_by: frozenset[RunStatus]) -> p.Delivery:
+    def deliver(self, message: p.Message, moves: Moves) -> p.Delivery:
         self.world.sign_of_life()
         run = self.world.runs.get(message.run_id)
         if run is None:
             return p.Delivery.unknown
         if any(earlier.message_id == message.message_id for earlier in run.inbox):
             return p.Delivery.duplicate
-        if run.status in absorbed_by:
+        if run.status not in moves:
             return p.Delivery.ended
         run.inbox.append(message)
         return p.Delivery.delivered

@@ -20,7 +20,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 
 from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.locks import Token
-from pyrula_runtime.core.status import TERMINAL, RunStatus
+from pyrula_runtime.core.status import DELIVERY, TERMINAL, RunStatus
 from pyrula_runtime.stores import protocol as p
 from tests.store.model import ModelStore
 from tests.store.samples import DAY_MS, TTL_MS, new_run, worker
@@ -186,7 +186,7 @@ class Histories(RuleBasedStateMachine):
     @rule(run=RUNS, message_id=st.sampled_from(["m1", "m2"]), again=st.booleans())
     def deliver(self, run: str, message_id: str, *, again: bool) -> None:
         message = p.Message(run_id=run, message_id=message_id, name="n", body=b"{}")
-        self.same(lambda store: store.deliver(message, TERMINAL), again=again)
+        self.same(lambda store: store.deliver(message, DELIVERY), again=again)
 
     @rule(again=st.booleans())
     def reclaim(self, *, again: bool) -> None:

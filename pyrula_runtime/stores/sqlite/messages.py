@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.core.status import Moves
 from pyrula_runtime.stores.protocol import Delivery, Message
 from pyrula_runtime.stores.sqlite.queries import named
 from pyrula_runtime.stores.sqlite.transaction import Tx
@@ -10,7 +10,7 @@ from pyrula_runtime.stores.sqlite.transaction import Tx
 SQL = named("messages")
 
 
-def deliver(tx: Tx, message: Message, absorbed_by: frozenset[RunStatus]) -> Delivery:
+def deliver(tx: Tx, message: Message, moves: Moves) -> Delivery:
     """Deliver, unless the message is there already or the run has ended."""
     standing = tx.rows(SQL["run"], message.run_id)
     if not standing:
@@ -18,7 +18,7 @@ def deliver(tx: Tx, message: Message, absorbed_by: frozenset[RunStatus]) -> Deli
     ((run, status, length),) = standing
     if tx.rows(SQL["seen"], run, message.message_id):
         return Delivery.duplicate
-    if status in absorbed_by:
+    if status not in moves:
         return Delivery.ended
     tx.rows(SQL["put"], run, length, message.message_id, message.name, message.body)
     tx.rows(SQL["count"], run)

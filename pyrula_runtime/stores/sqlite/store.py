@@ -13,7 +13,7 @@ import apsw
 
 from pyrula_runtime.core.errors import StoreUnavailable, UsageError
 from pyrula_runtime.core.locks import Token
-from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.core.status import Moves, RunStatus
 from pyrula_runtime.stores import protocol as p
 from pyrula_runtime.stores.clock import Clock
 from pyrula_runtime.stores.sqlite import claims, commits, journal, listing, messages, releases, submits, workers
@@ -112,8 +112,8 @@ class SqliteStore:
     def amend(self, amendment: p.Amendment) -> asyncio.Future[bool]:
         return self._write(partial(releases.amend, wanted=amendment))
 
-    def deliver(self, message: p.Message, absorbed_by: frozenset[RunStatus]) -> asyncio.Future[p.Delivery]:
-        return self._write(partial(messages.deliver, message=message, absorbed_by=absorbed_by))
+    def deliver(self, message: p.Message, moves: Moves) -> asyncio.Future[p.Delivery]:
+        return self._write(partial(messages.deliver, message=message, moves=moves))
 
     def reclaim_lapsed(self, to_status: RunStatus, lock_ttl_ms: int, limit: int) -> asyncio.Future[p.Lapsed]:
         self._locks_live(lock_ttl_ms)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import orjson
 
 from pyrula_runtime.core.locks import Token
-from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.core.status import Moves
 from pyrula_runtime.stores import protocol as p
 from pyrula_runtime.stores.valkey.connection import Argument
 
@@ -126,9 +126,9 @@ def renew(tokens: Sequence[Token], lock_ttl_ms: int) -> Arguments:
     return (lock_ttl_ms, *(part for token in tokens for part in (token.run_id, token.fence, token.nonce)))
 
 
-def deliver(message: p.Message, absorbed_by: frozenset[RunStatus]) -> Arguments:
+def deliver(message: p.Message, moves: Moves) -> Arguments:
     """What `deliver` is asked."""
-    return (message.run_id, message.message_id, message.name, message.body, *sorted(absorbed_by))
+    return (message.run_id, message.message_id, message.name, message.body, *sorted(p.EVERY_STATUS - moves.keys()))
 
 
 def find(query: p.RunQuery) -> Arguments:

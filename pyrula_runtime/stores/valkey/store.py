@@ -13,7 +13,7 @@ from typing import Any
 
 from pyrula_runtime.core.errors import StoreUnavailable, UsageError
 from pyrula_runtime.core.locks import Token
-from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.core.status import Moves, RunStatus
 from pyrula_runtime.stores import protocol as p
 from pyrula_runtime.stores.clock import Clock
 from pyrula_runtime.stores.valkey import answers, requests, server
@@ -115,9 +115,9 @@ class ValkeyStore:
             )
         return bool(done)
 
-    def deliver(self, message: p.Message, absorbed_by: frozenset[RunStatus]) -> asyncio.Future[p.Delivery]:
+    def deliver(self, message: p.Message, moves: Moves) -> asyncio.Future[p.Delivery]:
         return self._run(
-            "deliver", *requests.deliver(message, absorbed_by), told=lambda said: p.Delivery(said.decode())
+            "deliver", *requests.deliver(message, moves), told=lambda said: p.Delivery(said.decode())
         )
 
     def reclaim_lapsed(self, to_status: RunStatus, lock_ttl_ms: int, limit: int) -> asyncio.Future[p.Lapsed]:
