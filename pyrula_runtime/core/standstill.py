@@ -108,8 +108,10 @@ class _Use:
         self.wait_ms = min(max(after.wait_ms - before.wait_ms, 0.0), span_ms) if known else 0.0
         cpu_ms = after.cpu_ms - before.cpu_ms
         self.stopped = bool(_STOPPED & {before.state, after.state})
-        waits = self.wait_ms > 0 and self.wait_ms >= STARVED_WAIT_SHARE * span_ms
-        self.starved = waits and cpu_ms <= STARVED_CPU_SHARE * span_ms
+        has_waited = self.wait_ms > 0 and self.wait_ms >= STARVED_WAIT_SHARE * span_ms
+        # a wait is added up when it is over: whoever wants a CPU at both looks and got next to none waits still
+        still_waits = span_ms > 0 and before.state == after.state == "R"
+        self.starved = (has_waited or still_waits) and cpu_ms <= STARVED_CPU_SHARE * span_ms
         self.computes = known and cpu_ms > 0 and cpu_ms >= COMPUTING_SHARE * (span_ms - self.wait_ms)
         slices = after.slices - before.slices
         self.wants_gil = known and not self.computes and slices >= max(1.0, WAITING_SLICES_PER_MS * span_ms)

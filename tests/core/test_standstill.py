@@ -115,6 +115,13 @@ def test_what_was_recorded_is_what_it_was(case: str) -> None:
     assert classify(BEFORE, sample) is verdict
 
 
+def test_a_wait_for_a_cpu_that_is_not_over_is_seen_by_the_state_alone() -> None:
+    wants = replace(BEFORE, lane=replace(BEFORE.lane, state="R"))
+    assert classify(wants, after(lane=("R", 3, 0, 1))) is Verdict.starved
+    assert classify(wants, after(lane=("R", 808, 0, 1))) is Verdict.blocked
+    assert classify(wants, wants) is Verdict.blocked
+
+
 def test_every_verdict_is_in_the_table() -> None:
     assert {verdict for _, verdict in RECORDED.values()} == set(Verdict)
     assert not COUNTING & MOVING
