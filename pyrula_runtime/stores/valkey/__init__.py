@@ -44,6 +44,11 @@ one write, replies come back in order. A lane never repeats a call whose fate is
 StoreUnavailable and repeats the verb, which is safe by the contract. Only calls that the server says it did not run
 (`NOSCRIPT`) are sent again, in their order, before anything younger.
 
+Profiles. `standard` is what the server keeps; with fsync every second a power failure loses about that second, and a
+failover what had not reached the replica. `durability=strict` refuses servers that do not sync before they answer and,
+where there is a replica when the store is opened, answers a batch only once one has it (`WAIT`); a batch that is not
+confirmed is of unknown fate like any other.
+
 Idempotency keys are the most numerous things of a busy store, so they are compact: 2 bytes of a key's digest name a
 hash of at most a few hundred records, which the server keeps in one block; about 90 bytes a key instead of 180.
 

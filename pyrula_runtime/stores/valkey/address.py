@@ -20,7 +20,16 @@ PLAIN, TLS, UNIX = ("valkey", "redis"), ("valkeys", "rediss"), ("unix",)
 SCHEMES = (*PLAIN, *TLS, *UNIX)
 FORMS = "valkey://host:6379/0, valkeys://host:6379/0 (TLS) or unix:///path/to/valkey.sock"
 _NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_PARAMETERS = {"namespace", "db", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs", "persistence"}
+_PARAMETERS = {
+    "namespace",
+    "db",
+    "ssl_ca_certs",
+    "ssl_certfile",
+    "ssl_keyfile",
+    "ssl_cert_reqs",
+    "persistence",
+    "durability",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +54,7 @@ class Address:
     db: int = 0
     tls: Tls | None = None
     namespace: str = "default"
+    strict: bool = False  # nothing is answered before it is on disk, and on a replica where there is one
     unverified: bool = False  # the operator vouches for the server's persistence
 
     @property
@@ -80,6 +90,8 @@ def parse(url: str) -> Address:
         )
     if given.get("persistence", "verified") not in ("verified", "unverified"):
         raise _refused("has persistence that is neither 'verified' nor 'unverified'")
+    if given.get("durability", "standard") not in ("standard", "strict"):
+        raise _refused("has a durability that is neither 'standard' nor 'strict'")
     try:
         port = parts.port or 6379
     except ValueError:
@@ -96,6 +108,7 @@ def parse(url: str) -> Address:
         db=_db(given.get("db") if is_unix or "db" in given else parts.path.strip("/")),
         tls=_tls(given) if parts.scheme in TLS else None,
         namespace=namespace,
+        strict=given.get("durability") == "strict",
         unverified=given.get("persistence") == "unverified",
     )
 

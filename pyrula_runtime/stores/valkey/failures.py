@@ -59,6 +59,14 @@ def _advice(known: Mapping[str, str], code: str, text: str) -> str:
     return known.get(code) or known.get(inside) or "it refused the command"
 
 
+def unconfirmed(place: str, replicas: int) -> StoreUnavailable:
+    """What is said when the strict profile is not kept."""
+    return StoreUnavailable(
+        f"the store at {place} has written it, but fewer than {replicas} replicas have confirmed that; see to them, "
+        f"pyrula repeats the call"
+    )
+
+
 def gone(place: str, why: str) -> StoreUnavailable:
     """What is said to calls whose answer will not come any more."""
     return StoreUnavailable(f"the connection to the store at {place} was lost: {why}; pyrula connects again by itself")

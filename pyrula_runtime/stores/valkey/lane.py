@@ -53,6 +53,7 @@ class Call:
     future: asyncio.Future[Any]
     told: Callable[[Any], Any]
     with_text: bool = False
+    reply: Any = NOTHING  # while a replica has not confirmed it
 
     def packed(self) -> bytes:
         """The call as the server reads it."""
@@ -74,6 +75,13 @@ class Call:
             self.future.set_exception(error)
 
 
+@dataclass(slots=True, eq=False)
+class Barrier:
+    """Asks after a batch how many replicas have it; with the strict profile nothing is answered before."""
+
+    calls: list[Call]
+
+
 class Lane:
     """One connection, made with the first call and again with the first call after it broke."""
 
@@ -83,7 +91,7 @@ class Lane:
         self._connection: Connection | None = None
         self._connecting = self._finished = False
         self._waiting: list[Call] = []  # to be sent
-        self._under_way: deque[Call] = deque()  # sent and not answered
+        self._under_way: deque[Call | Barrier] = deque()  # sent and not answered
         self._unsent: list[Call] = []  # answered that they were not run
         self._out = bytearray()  # what the socket did not take yet
         self._flush_due = False
@@ -109,6 +117,9 @@ class Lane:
                 self._heard_s = self.loop.time()
             self._under_way.extend(calls)
             self._out += b"".join([call.packed() for call in calls])
+            if self._route.replicas:
+                self._under_way.append(Barrier(calls))
+                self._out += pack(("WAIT", self._route.replicas, self._settings.confirm_ms))
             self._send()
             if self._watch is None:
                 self._watch = self.loop.call_later(self._settings.answer_s, self._look)
@@ -199,9 +210,15 @@ class Lane:
 
     def _take(self, reply: Any) -> None:
         call = self._under_way.popleft()
+        if isinstance(call, Barrier):
+            self._confirm(call.calls, reply)
+            return
         if not isinstance(reply, hiredis.ReplyError):
             self._pause_s = 0.0
-            call.answer(reply)
+            if self._route.replicas:
+                call.reply = reply
+            else:
+                call.answer(reply)
             return
         code = failures.code_of(reply)
         if code == failures.UNSENT and not call.with_text:
@@ -211,6 +228,17 @@ class Lane:
         call.fail(failures.ours(reply, self._route.place))
         if code in failures.HANGS_UP:
             self._break(str(reply))
+
+    def _confirm(self, calls: list[Call], replicas: Any) -> None:
+        """Answer a batch that enough replicas have; of any other nobody knows whether it would survive."""
+        is_safe = isinstance(replicas, int) and replicas >= self._route.replicas
+        for call in calls:
+            if call.reply is NOTHING:
+                continue  # refused, or to be sent again
+            if is_safe:
+                call.answer(call.reply)
+            else:
+                call.fail(failures.unconfirmed(self._route.place, self._route.replicas))
 
     def _all_answered(self) -> None:
         if self._unsent:
@@ -255,7 +283,9 @@ class Lane:
             self._watch = None
 
     def _fail_all(self, error: PyrulaError) -> None:
-        calls = [*self._under_way, *self._unsent, *self._waiting]
+        calls = [*self._unsent, *self._waiting]
+        for sent in self._under_way:
+            calls += sent.calls if isinstance(sent, Barrier) else [sent]
         self._under_way.clear()
         self._unsent, self._waiting = [], []
         for call in calls:

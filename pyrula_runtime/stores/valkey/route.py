@@ -36,6 +36,7 @@ class Route:
     def __init__(self, address: Address, connect_s: float) -> None:
         self.address = address
         self.in_cluster = False
+        self.replicas = 0  # that must have a write before it is answered
         self._connect_s = connect_s
         self._slot = slot_of(address.tag)
         self._known: dict[Node, None] = {}

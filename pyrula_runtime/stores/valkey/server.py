@@ -41,6 +41,8 @@ def examine(route: Route, settings: Settings) -> tuple[Connection, str]:
             connection = route.connect("pyrula")
             facts = _told(connection)
         publish = "SPUBLISH" if _is_cluster(facts) and _version(facts) >= (7, 0) else "PUBLISH"
+        if route.address.strict:
+            route.replicas = min(1, int(facts.get("connected_slaves", "0")))
         _examine(connection, facts, scripts(guarded=settings.guarded, publish=publish).values())
     except OSError as error:
         connection.socket.close()
@@ -60,16 +62,17 @@ def _told(connection: Connection) -> Mapping[str, str]:
 
 def _examine(connection: Connection, facts: Mapping[str, str], loaded: Iterable[Script]) -> None:
     address = connection.address
-    save, probe, *_ = connection.ask(
+    save, fsync, probe, *_ = connection.ask(
         [
             ("CONFIG", "GET", "save"),
+            ("CONFIG", "GET", "appendfsync"),
             ("EVAL", _PROBE, 1, address.tag),
             *(("SCRIPT", "LOAD", script.text) for script in loaded),
         ]
     )
     if facts.get("loading", "0") != "0":
         raise StoreUnavailable(f"the store at {address.place} is still reading its data; pyrula goes on by itself")
-    for fault in faults_of(facts, save, probe, address):
+    for fault in (*faults_of(facts, save, probe, address), *(_lax(facts, fsync) if address.strict else ())):
         raise StoreRefused(f"the server at {address.place} {fault}")
     for warning in warnings_of(facts):
         log.warning("the server at %s %s", address.place, warning)
@@ -109,6 +112,13 @@ def faults_of(facts: Mapping[str, str], save: Any, probe: Any, address: Address)
 
 def _keeps(facts: Mapping[str, str], save: Any) -> bool:
     return facts.get("aof_enabled", "0") != "0" or (isinstance(save, list) and len(save) > 1 and bool(save[1]))
+
+
+def _lax(facts: Mapping[str, str], fsync: Any) -> Iterator[str]:
+    """Why a server does not keep the strict profile."""
+    always = isinstance(fsync, list) and len(fsync) > 1 and fsync[1] == b"always"
+    if facts.get("aof_enabled", "0") == "0" or not always:
+        yield "does not write to its disk before it answers, as durability=strict wants; set appendfsync always"
 
 
 def warnings_of(facts: Mapping[str, str]) -> Iterator[str]:

@@ -11,6 +11,7 @@ class Settings:
 
     connect_s: float = 3.0  # for each step of connecting
     answer_s: float = 10.0  # a server that owes an answer for so long is taken for gone
+    confirm_ms: int = 2_000  # milliseconds for replicas to confirm a batch, with the strict profile
     close_s: float = 5.0  # for what is under way when the store is closed
     ping_s: float = 2.0  # without an answer, before the store counts as unavailable
     knock_s: float = 10.0  # a subscription that heard nothing for so long asks whether the server is there

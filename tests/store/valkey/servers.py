@@ -68,7 +68,7 @@ class Server:
 
     def ask(self, *command: Argument) -> object:
         """One command, and its reply."""
-        connection = connect(self.address(), 5, "test")
+        connection = connect(self.address(), 15, "test")
         try:
             (reply,) = connection.ask([command])
         finally:

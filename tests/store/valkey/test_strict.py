@@ -1,0 +1,91 @@
+"""The strict profile: what was answered is on the disk, and on a replica if there is one."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from pyrula_runtime.core.errors import StoreRefused, StoreUnavailable
+from pyrula_runtime.stores.protocol import Append
+from pyrula_runtime.stores.valkey.store import ValkeyStore
+from tests.store.samples import appending, claimed, journal_of
+from tests.store.valkey.conftest import QUICK
+from tests.store.valkey.servers import KEEPS, SURE, Server, free_ports
+
+PATIENT = replace(QUICK, answer_s=10.0)
+Opened = Callable[..., Awaitable[ValkeyStore]]
+
+
+class Replicated:
+    """A primary, and a replica that has all it has."""
+
+    def __init__(self) -> None:
+        (port,) = free_ports(1)
+        self.primary = Server(*SURE, "--repl-diskless-sync-delay", "0", port=port)
+        self.replica = Server(*SURE, "--replicaof", f"127.0.0.1 {port}")
+        self.primary.ask("SET", "sign", "1")
+        assert self.primary.ask("WAIT", 1, 10_000) == 1
+
+    def stop(self) -> None:
+        os.kill(self.replica.process.pid, signal.SIGCONT)
+        self.replica.stop()
+        if self.primary.process.returncode is None:
+            self.primary.stop()
+
+
+@pytest.fixture
+def pair() -> Iterator[Replicated]:
+    pair = Replicated()
+    yield pair
+    pair.stop()
+
+
+async def test_a_server_that_syncs_later_is_refused() -> None:
+    server = Server(*KEEPS, "--appendfsync", "everysec")
+    try:
+        with pytest.raises(StoreRefused, match="set appendfsync always"):
+            await ValkeyStore(f"{server.url()}&durability=strict").open()
+    finally:
+        server.stop()
+
+
+async def test_without_a_replica_the_disk_is_enough(opened: Opened, server: Server) -> None:
+    store = await opened(replace(server.address(), strict=True))
+    assert (await store.commit(appending((await claimed(store)).token, 0, b"a"))).append is Append.done
+
+
+async def test_what_no_replica_has_confirmed_is_not_answered(opened: Opened, pair: Replicated) -> None:
+    strict = replace(pair.primary.address(), strict=True)
+    claim = await claimed(await opened(strict, PATIENT))
+    store = await opened(strict, replace(PATIENT, confirm_ms=100))
+    os.kill(pair.replica.process.pid, signal.SIGSTOP)
+    with pytest.raises(StoreUnavailable, match="fewer than 1 replicas have confirmed that"):
+        await store.commit(appending(claim.token, 0, b"a"))
+    os.kill(pair.replica.process.pid, signal.SIGCONT)
+    assert (await store.commit(appending(claim.token, 0, b"a"))).append is Append.duplicate
+    assert (await store.commit(appending(claim.token, 1, b"b"))).append is Append.done
+
+
+async def test_a_script_that_the_server_forgot_is_confirmed_too(opened: Opened, pair: Replicated) -> None:
+    store = await opened(replace(pair.primary.address(), strict=True), PATIENT)
+    claim = await claimed(store)
+    pair.primary.ask("SCRIPT", "FLUSH")
+    for at in range(3):
+        assert (await store.commit(appending(claim.token, at, b"x"))).append is Append.done
+
+
+async def test_a_failover_loses_nothing_that_was_answered(opened: Opened, pair: Replicated) -> None:
+    store = await opened(replace(pair.primary.address(), strict=True), PATIENT)
+    claim = await claimed(store)
+    for at in range(200):
+        assert (await store.commit(appending(claim.token, at, b"%d" % at))).append is Append.done
+    pair.primary.kill()
+    pair.replica.ask("REPLICAOF", "NO", "ONE")
+    promoted = await opened(pair.replica.address())
+    assert await journal_of(promoted, claim.token.run_id) == [b"%d" % at for at in range(200)]
+    # the worker that held the run holds it still, and goes on there
+    assert (await promoted.commit(appending(claim.token, 200, b"next"))).append is Append.done
