@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import queue
 import threading
+import time
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +14,9 @@ from typing import Any
 
 import pytest
 
+from pyrula_runtime.blackbox import BlackBox, Glance, Peephole
 from pyrula_runtime.core.entries import Json
+from pyrula_runtime.engine.current import Current, current
 from pyrula_runtime.engine.lane import Lane
 from pyrula_runtime.engine.presence import Unrecorded
 from pyrula_runtime.engine.program import Operations, Program
@@ -152,3 +156,115 @@ async def test_the_lag_of_the_lane_is_known_while_it_lasts_and_told_once(tmp_pat
     assert during_ms >= WARN_S * 1000
     assert afterwards_ms >= during_ms
     assert again_ms < during_ms
+
+
+async def test_a_lane_that_leaves_a_question_open_is_told_once_each_time(tmp_path: Path) -> None:
+    release, late = threading.Event(), queue.SimpleQueue[None]()
+    async with lane_at_work(tmp_path, []) as at_work:
+        blocks, ends = queue.SimpleQueue[Block](), queue.SimpleQueue[float]()
+        watchdog = Watchdog(at_work.lane, 0.5, blocks.put, ends.put, late=lambda: late.put(None))
+        watchdog.start()
+        at_work.lane.post(release.wait, LIMIT_S)
+        await asyncio.to_thread(late.get, timeout=LIMIT_S)
+        await asyncio.to_thread(blocks.get, timeout=LIMIT_S)
+        assert late.empty()
+        release.set()
+        await asyncio.to_thread(ends.get, timeout=LIMIT_S)
+        watchdog.stop()
+
+
+class Timer:
+    """What a watchdog winds up each time it goes round."""
+
+    def __init__(self) -> None:
+        self.wound_up: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self.is_stopped = False
+
+    def wind_up(self, thread: int) -> None:
+        self.wound_up.put(thread)
+
+    def stop(self) -> None:
+        self.is_stopped = True
+
+
+async def test_the_last_word_is_put_off_as_long_as_the_watchdog_runs(tmp_path: Path) -> None:
+    async with lane_at_work(tmp_path, []) as at_work:
+        timer = Timer()
+        watchdog = Watchdog(at_work.lane, WARN_S, last_word=timer)
+        watchdog.start()
+        threads = [await asyncio.to_thread(timer.wound_up.get, timeout=LIMIT_S) for _ in range(3)]
+        assert not timer.is_stopped
+        watchdog.stop()
+        assert threads == [at_work.lane.thread.ident] * 3
+    assert timer.is_stopped
+
+
+async def test_the_box_hears_the_watchdog_and_the_garbage_collection(tmp_path: Path) -> None:
+    box = BlackBox.create(tmp_path, incarnation="i", worker_id="w", store_identity="s", now_ms=1)
+    peephole = Peephole.open(box.path)
+    assert peephole is not None
+    during: list[Glance] = []
+
+    def look(_phase: str, _about: object) -> None:
+        during.append(peephole.look())
+
+    async with lane_at_work(tmp_path, [], box) as at_work:
+        timer = Timer()
+        watchdog = Watchdog(at_work.lane, WARN_S, last_word=timer)
+        watchdog.start()
+        gc.callbacks.append(look)
+        try:
+            gc.collect()
+        finally:
+            gc.callbacks.remove(look)
+        for _ in range(2):  # between them it has beaten
+            await asyncio.to_thread(timer.wound_up.get, timeout=LIMIT_S)
+        seen = peephole.look()
+        watchdog.stop()
+    first, second = during[:2]
+    assert (first.gc_since_ms or 0) > 0
+    assert second.gc_since_ms == 0
+    assert (second.gc_total_ms or 0) >= (first.gc_total_ms or 0)
+    assert seen.watch_beat_ms
+    assert seen.watch_thread
+    assert not [each for each in gc.callbacks if "_Collections" in repr(each)]
+    box.close()
+
+
+async def test_many_short_pieces_of_code_in_a_row_are_no_block(tmp_path: Path) -> None:
+    """The loop answers late, since much waits before the answer, but nobody keeps it."""
+    box = BlackBox.create(tmp_path, incarnation="i", worker_id="w", store_identity="s", now_ms=1)
+    over = threading.Event()
+    async with lane_at_work(tmp_path, [], box) as at_work:
+        with watching(at_work.lane) as (blocks, _):
+            loop = at_work.lane.loop
+
+            def short() -> None:
+                ends_s = time.monotonic() + WARN_S / 10
+                while time.monotonic() < ends_s:
+                    pass
+
+            def many() -> None:
+                current.set(Current(run_id="r", workflow="flow"))
+                for _ in range(60):
+                    loop.call_soon(short)
+                loop.call_soon(over.set)
+
+            at_work.lane.post(many)
+            assert await asyncio.to_thread(over.wait, LIMIT_S)
+        assert blocks.empty()
+    box.close()
+
+
+async def test_a_hint_says_what_to_write_instead(tmp_path: Path) -> None:
+    release = threading.Event()
+
+    async def guilty() -> None:
+        while not release.is_set():
+            time.sleep(0.5)  # noqa: ASYNC251 - the hint is about this
+
+    async def body(operations: Operations) -> Any:
+        return await operations.step(step(guilty))
+
+    block, _, _ = await blocked_by(tmp_path, body, release)
+    assert "asyncio.sleep()" in block.hint
