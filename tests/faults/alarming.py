@@ -19,7 +19,7 @@ def spin(seconds: float) -> int:
 
 
 @workflow(name="spinning")
-async def spinning(ctx: WorkflowContext, threads: int, seconds: float) -> int:
+async def spinning(ctx: WorkflowContext, effects: str, threads: int, seconds: float) -> int:
     """Code of a run in so many threads at once."""
     return sum(await ctx.gather(*(ctx.step(spin, seconds) for _ in range(threads))))
 
@@ -49,7 +49,7 @@ async def collect_on_lane(seconds: float) -> int:
 
 
 @workflow(name="collecting")
-async def collecting(ctx: WorkflowContext, seconds: float, times: int) -> None:
+async def collecting(ctx: WorkflowContext, effects: str, seconds: float, times: int) -> None:
     """On the lane and in a thread, in turn."""
     for _ in range(times):
         await ctx.step(collect_on_lane, seconds)
@@ -65,7 +65,7 @@ async def collect_a_large_heap(objects: int) -> int:
 
 
 @workflow(name="heaping")
-async def heaping(ctx: WorkflowContext, objects: int) -> int:
+async def heaping(ctx: WorkflowContext, effects: str, objects: int) -> int:
     return await ctx.step(collect_a_large_heap, objects)
 
 
@@ -76,7 +76,7 @@ async def compute(millions: int) -> int:
 
 
 @workflow(name="computing")
-async def computing(ctx: WorkflowContext, times: int, millions: int = 1) -> int:
+async def computing(ctx: WorkflowContext, effects: str, times: int, millions: int = 1) -> int:
     """Many such pieces, one after another."""
     total = 0
     for _ in range(times):
@@ -91,5 +91,5 @@ async def block(seconds: float) -> None:
 
 
 @workflow(name="blocking")
-async def blocking(ctx: WorkflowContext, seconds: float) -> None:
+async def blocking(ctx: WorkflowContext, effects: str, seconds: float) -> None:
     await ctx.step(block, seconds)

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from pyrula_runtime.blackbox import read_box
+from pyrula_runtime.core.status import RunStatus
 from tests.faults.supervised import Given, Row, Supervised
 from tests.faults.world import World
 
@@ -48,7 +49,7 @@ class Watched:
     async def listen(self) -> None:
         """Collect alarms, until cancelled; and keep small runs coming."""
         while True:
-            self.hear()
+            await asyncio.to_thread(self.hear)  # a paused supervisor answers nobody
             self.runs.append(await self.world.submit("ten"))
             await asyncio.sleep(_APART_S)
 
@@ -102,8 +103,9 @@ async def starvation(watched: Watched, seconds: float) -> None:
     pids = [row["pid"] for row in watched.workers()]
     hogs = [await watched.world.start(role="hog") for _ in range(4)]
     with quota(pids) if _CPU_GROUPS.exists() and os.access(_CPU_GROUPS, os.W_OK) else niceness(pids):
-        computing = [asyncio.create_task(watched.run("computing", times=3)) for _ in range(2)]
+        computing = [asyncio.create_task(watched.run("computing", times=50)) for _ in range(2)]
         await asyncio.sleep(seconds)
+        assert not any(task.done() for task in computing), "they had a processor"
     await asyncio.gather(*(hog.kill() for hog in hogs))
     await asyncio.gather(*computing)
 
@@ -211,7 +213,7 @@ async def unalarmed(watched: Watched, scenario: Scenario, seconds: float) -> Non
         record = await watched.world.ended(run)
         told = await watched.world.client.describe(run)
         against = (told["charges"], told["marks"], told["suspect"])
-        assert against == ([], [], False), f"{record.workflow}: {against}"
+        assert (record.status, against) == (RunStatus.completed, ([], [], False)), f"{record.workflow}: {told}"
     watched.hear()
     assert not watched.alarms, "\n".join([*watched.alarms, watched.supervised.tail()])
     watched.runs.clear()
