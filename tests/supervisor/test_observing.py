@@ -84,7 +84,8 @@ def test_code_that_keeps_the_lane_counts_from_its_own_beginning(eye: Eye) -> Non
     first = eye.look(1_000)
     assert first is not None
     assert (first.run_id, first.workflow, first.step, first.op_id) == ("R1", "orders", "charge", "charge#1")
-    assert (first.verdict, first.stuck_ms, first.entries > 0) == (Verdict.blocked, pytest.approx(990, abs=80), True)
+    assert (first.verdict, first.entries > 0) == (Verdict.blocked, True)
+    assert first.stuck_ms == pytest.approx(990, abs=80)
     assert eye.observer.sees_oddities
     due_ms = eye.observer.next_ms(2_000)
     assert due_ms == 2_000 - first.stuck_ms + 5, "when it may be worth a warning"

@@ -12,15 +12,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from pyrula_runtime.wire import Blocked, Role, Stack
+from pyrula_runtime.core.standstill import Verdict
+from pyrula_runtime.wire import Blocked, Queue, Role, Stack
 from pyrula_supervisor.actions import Spawn
-from pyrula_supervisor.events import DumpAsked, ReloadAsked, RestartAsked, ScaleAsked, Weighed
+from pyrula_supervisor.events import DumpAsked, LaneSeen, ReloadAsked, RestartAsked, ScaleAsked, Weighed
+from pyrula_supervisor.model import LANED
 from pyrula_supervisor.options import Policy
 from pyrula_supervisor.starting import FORKS_AT_ONCE
 from pyrula_supervisor.tables import ChildState, Phase
 from tests.supervisor.fake_processes import SIGKILL, SIGSEGV, SIGTERM, Process, World, running
 
-POLICY = {"startup_timeout_ms": 3_000, "drain_ms": 4_000, "reload_settle_ms": 1_000, "max_turns": 50}
+POLICY = {
+    "startup_timeout_ms": 3_000,
+    "drain_ms": 4_000,
+    "reload_settle_ms": 1_000,
+    "max_turns": 50,
+    "max_rss_bytes": 1 << 30,
+}
 # Longer than anything may take: a minute of pace, then every slot of a reload with a drain each.
 RECOVERY_MS = 240_000
 pick = st.integers(0, 10_000)
@@ -31,6 +39,7 @@ class Lives(RuleBasedStateMachine):
 
     world: World
     stopped_at: int | None = None
+    most_procs = 0
 
     @initialize(
         procs=st.integers(1, 4),
@@ -93,7 +102,7 @@ class Lives(RuleBasedStateMachine):
     @rule(which=pick, done=st.integers(0, 100), draining=st.booleans(), failed=st.sampled_from(["", "", "renewals"]))
     def reports(self, which: int, done: int, failed: str, *, draining: bool) -> None:
         process = self.one(which, ready=True)
-        if process and process.spawn.role is Role.worker:
+        if process and process.spawn.role in LANED:
             self.world.report(process, turns_done=done, draining=draining and which % 8 == 0, loop_failed=failed)
 
     @rule(which=pick)
@@ -107,7 +116,30 @@ class Lives(RuleBasedStateMachine):
         if process := self.one(which, ready=True):
             self.world.unblock(process)
             self.world.say(process, Stack(incarnation=process.name, text="here"))
-            self.world.feed(Weighed(now_ms=self.world.now_ms, incarnation=process.name, rss_bytes=1))
+            for rss_bytes in (1, 10 << 30)[: 1 + (which % 8 == 0)]:
+                self.world.feed(Weighed(now_ms=self.world.now_ms, incarnation=process.name, rss_bytes=rss_bytes))
+
+    @rule(
+        which=pick,
+        verdict=st.sampled_from(list(Verdict)),
+        stuck_ms=st.sampled_from([0, 600, 2_000, 5_000, 30_000, 90_000]),
+        run_id=st.sampled_from(["", "r", "q"]),
+        lock_ms=st.sampled_from([0, 0, 0, 2_000]),
+    )
+    def is_seen(self, which: int, verdict: Verdict, stuck_ms: int, run_id: str, lock_ms: int) -> None:
+        if process := self.one(which, ready=True):
+            facts: dict[str, Any] = {"verdict": verdict, "stuck_ms": stuck_ms, "run_id": run_id, "lock_ms": lock_ms}
+            self.world.feed(LaneSeen(now_ms=self.world.now_ms, incarnation=process.name, **facts))
+
+    @rule(which=pick, suspects=st.integers(0, 3))
+    def suspects_wait(self, which: int, suspects: int) -> None:
+        self.count_suspects(suspects if which % 4 == 0 else 0)
+
+    def count_suspects(self, suspects: int) -> None:
+        if clerk := next((each for each in self.world.of(Role.clerk) if each.ready), None):
+            counts = {"suspects": suspects}
+            message = Queue(incarnation=clerk.name, store_ok=True, store_url="sqlite:///x", counts=counts)
+            self.world.say(clerk, message)
 
     @rule(which=pick, final=st.booleans())
     def buries(self, which: int, *, final: bool) -> None:
@@ -139,6 +171,7 @@ class Lives(RuleBasedStateMachine):
 
     @rule(procs=st.integers(0, 5))
     def scale(self, procs: int) -> None:
+        self.most_procs = max(self.most_procs, self.world.state.procs)
         self.world.feed(ScaleAsked(now_ms=self.world.now_ms, procs=procs, asker=2))
 
     @rule(slot=st.integers(0, 4))
@@ -194,9 +227,27 @@ class Lives(RuleBasedStateMachine):
     @invariant()
     def one_process_too_many_at_most(self) -> None:
         state = self.world.state
-        staying = [[child for child in sharing if not child.leaving] for sharing in state.by_slot().values()]
+        staying = [
+            [child for child in sharing if not (child.leaving or child.surged)] for sharing in state.by_slot().values()
+        ]
         assert sum(max(0, len(each) - 1) for each in staying) <= 1
+        stuck = [child for child in state.workers if child.stuck and child.surged and not child.leaving]
+        assert state.stopping or len([child for child in stuck if child.sentence is None]) <= state.procs
+        assert sum(not child.leaving for child in state.cells) <= 2 * state.procs or state.procs < self.most_procs
         assert sum(child.role is Role.clerk for child in state.children.values()) <= 1
+
+    @invariant()
+    def the_clerk_stands_in_only_for_the_living(self) -> None:
+        state = self.world.state
+        assert state.stand_ins.keys() <= state.children.keys()
+        assert all(state.children[name].mute for name in state.stand_ins)
+
+    @invariant()
+    def nobody_is_guilty_who_was_not_seen(self) -> None:
+        for child in self.world.state.children.values():
+            guilty = child.sentence.finding.guilty if child.sentence else ""
+            assert guilty in ("", "r", "q")
+            assert not guilty or child.sentence.finding.cause == "loop_blocked"  # type: ignore[union-attr]
 
     @invariant()
     def the_dead_are_buried(self) -> None:
@@ -220,11 +271,20 @@ class Lives(RuleBasedStateMachine):
         """All behave from now on: then everything gets well, and nothing that was begun stays open."""
         world = self.world
         for _ in range(RECOVERY_MS // 1_000):
+            self.all_lanes_turn()
             world.settle()
             world.tick(1_000)
             if not self.unwell():
                 break
         assert world.quit is not None or self.unwell() == []
+
+    def all_lanes_turn(self) -> None:
+        """Nothing is stuck, and no suspect waits."""
+        for child in list(self.world.state.children.values()):
+            if child.seen or child.blocked:
+                facts: dict[str, Any] = {"verdict": Verdict.healthy, "stuck_ms": 0}
+                self.world.feed(LaneSeen(now_ms=self.world.now_ms, incarnation=child.incarnation, **facts))
+        self.count_suspects(0)
 
     def unwell(self) -> list[str]:
         """What is not as it should be."""
@@ -235,6 +295,7 @@ class Lives(RuleBasedStateMachine):
             "every slot has one": state.ready_workers == state.procs == sum(1 for _ in state.workers),
             "all are of today": {child.generation for child in state.workers} == {state.generation.number},
             "the dead are buried": state.burials == {},
+            "nobody is stood in for": state.stand_ins == {},
         }
         return [promise for promise, kept in sound.items() if not kept]
 
