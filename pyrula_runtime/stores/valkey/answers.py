@@ -50,9 +50,12 @@ def _claim(reply: Sequence[Any]) -> p.Claim:
 
 def committed(reply: Sequence[Any]) -> p.Committed:
     """What `commit` answers."""
-    append, length, cancel, claimed = reply
+    append, length, cancel, *claimed = reply
     return p.Committed(
-        append=_APPENDS[append], length=length, cancel_requested=bool(cancel), claims=claims(claimed) if claimed else ()
+        append=_APPENDS[append],
+        length=length,
+        cancel_requested=bool(cancel),
+        claims=claims(claimed[0]) if claimed else (),
     )
 
 

@@ -66,6 +66,17 @@ def _ending(ending: p.Ending | None) -> Arguments:
     return (ending.status, int(ending.status.is_terminal), given, ending.result or b"", ending.error or b"")
 
 
+def is_plain(wanted: p.Commit) -> bool:
+    """Whether a commit only appends entries, as most do: then its script is `append`."""
+    return wanted.ending is None and wanted.claim is None and wanted.dossier is None
+
+
+def append(wanted: p.Commit) -> Arguments:
+    """What `append` is asked."""
+    token = wanted.token
+    return (token.run_id, token.fence, token.nonce, wanted.expected_len, wanted.lock_ttl_ms, *wanted.entries)
+
+
 def commit(wanted: p.Commit) -> Arguments:
     """What `commit` is asked."""
     token = wanted.token

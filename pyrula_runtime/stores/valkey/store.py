@@ -102,6 +102,8 @@ class ValkeyStore:
     def commit(self, commit: p.Commit) -> asyncio.Future[p.Committed]:
         if commit.claim is not None:
             self._wanted.note(commit.claim)
+        if requests.is_plain(commit):
+            return self._run("append", *requests.append(commit), told=answers.committed)
         return self._run("commit", *requests.commit(commit), told=answers.committed)
 
     def release(self, release: p.Release) -> asyncio.Future[bool]:
@@ -116,9 +118,7 @@ class ValkeyStore:
         return bool(done)
 
     def deliver(self, message: p.Message, moves: Moves) -> asyncio.Future[p.Delivery]:
-        return self._run(
-            "deliver", *requests.deliver(message, moves), told=lambda said: p.Delivery(said.decode())
-        )
+        return self._run("deliver", *requests.deliver(message, moves), told=lambda said: p.Delivery(said.decode()))
 
     def reclaim_lapsed(self, to_status: RunStatus, lock_ttl_ms: int, limit: int) -> asyncio.Future[p.Lapsed]:
         return self._run("reclaim", to_status, lock_ttl_ms, limit, told=answers.lapsed)
