@@ -65,8 +65,12 @@ def named(child: Child) -> str:
 def line_of(stack: str) -> str:
     """The innermost line of the user's code in a stack, else the innermost of all; empty if it has none."""
     frames = frames_of(stack)
-    mine = next((frame for frame in reversed(frames) if _is_users(frame)), None)
-    return str(mine or frames[-1]) if frames else ""
+    return users_line_of(stack) or (str(frames[-1]) if frames else "")
+
+
+def users_line_of(stack: str) -> str:
+    """The innermost line of the user's code in a stack; empty if it has none."""
+    return next((str(frame) for frame in reversed(frames_of(stack)) if _is_users(frame)), "")
 
 
 def _is_users(frame: Frame) -> bool:

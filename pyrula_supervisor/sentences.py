@@ -69,7 +69,11 @@ def pass_on(draft: Draft, child: Child, told: Finding, why: str, *, pardonable: 
 def looked(draft: Draft, child: Child, stack: str) -> None:
     """This is its stack: nothing has to be waited for any longer."""
     if child.sentence and child.state is not ChildState.killed:
-        told = dataclasses.replace(child.sentence.finding, stack=cut(stack), line=_line(child, stack))
+        finding = child.sentence.finding
+        # whoever takes memory may do it in a thread: then the lane's wait for news is no line to blame
+        is_memory = finding.cause == Cause.out_of_memory
+        line = findings.users_line_of(stack) if is_memory else _line(child, stack)
+        told = dataclasses.replace(finding, stack=cut(stack), line=line)
         _execute(draft, child, dataclasses.replace(child.sentence, finding=told))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import selectors
 from typing import Any
 
 import pytest
@@ -343,6 +344,16 @@ def test_a_slow_writer_is_not_killed_for_its_lock() -> None:
     look(on, worker, 4_000, FREE, lock_ms=4_000)
     on.wait(1_000)
     assert on.killed == []
+
+
+def test_a_lane_that_waits_is_no_line_to_blame_for_memory() -> None:
+    on = running(procs=1, max_rss_bytes=100 << 20)
+    (worker,) = on.of()
+    on.feed(Weighed(now_ms=on.now_ms, incarnation=worker.name, rss_bytes=250 << 20))
+    waits = f'Thread 0x1 (most recent call first):\n  File "{selectors.__file__}", line 468 in select\n'
+    on.say(worker, Stack(incarnation=worker.name, text=waits))
+    on.settle()
+    assert (finding_of(on, worker.name).line, finding_of(on, worker.name).cause) == ("", "out_of_memory")
 
 
 def test_far_past_its_memory_a_worker_is_looked_at_and_killed() -> None:
