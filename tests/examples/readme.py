@@ -29,14 +29,10 @@ UNIT = ROOT / "examples" / "deploy" / "pyrula.service"
 LATER = frozenset(
     [
         "schedule_poll_interval_s",
-        "replace_after",
-        "evacuate_after",
         "shard_count",
         "shard_lease_ttl",
         "shard_lease_interval",
         "live_ttl_after_archive",
-        "poison.max_retries",
-        "poison.retry_ttl_s",
         "postgres_dsn",
         "runtime_name",
         "cloud_api_key",
