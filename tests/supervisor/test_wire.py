@@ -14,12 +14,14 @@ from pyrula_runtime.wire import (
     MAX_PACKET,
     Blocked,
     Buried,
+    Finding,
     Fork,
     Message,
     Queue,
     Report,
     Role,
     Stack,
+    Stage,
     Start,
     WireError,
     cut,
@@ -35,6 +37,7 @@ VALUES: dict[Any, st.SearchStrategy[Any]] = {
     "bool": st.booleans(),
     "float": st.floats(allow_nan=False, allow_infinity=False),
     "Role": st.sampled_from(Role),
+    "Stage": st.sampled_from(Stage),
     "tuple[str, ...]": st.lists(TEXT, max_size=3).map(tuple),
     "dict[str, Any]": st.dictionaries(TEXT, st.one_of(TEXT, st.integers(0, 9), st.none()), max_size=3),
     "dict[str, int]": st.dictionaries(TEXT, st.integers(0, 2**53), max_size=3),
@@ -42,7 +45,7 @@ VALUES: dict[Any, st.SearchStrategy[Any]] = {
 
 
 def messages_of(kind: type[Any]) -> st.SearchStrategy[Any]:
-    values = VALUES | {"Start": st.deferred(lambda: messages_of(Start))}
+    values = VALUES | {part.__name__: st.deferred(lambda part=part: messages_of(part)) for part in (Start, Finding)}
     return st.builds(kind, **{each.name: values[each.type] for each in dataclasses.fields(kind)})
 
 
