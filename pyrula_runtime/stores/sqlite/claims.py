@@ -1,7 +1,7 @@
 """Taking runs, keeping them, and taking them from holders that went silent.
 
-Runs are taken in the order of submission over all workflows that are served together. A pinned run stands in the line
-of its version alone, so one that nobody here serves holds nobody up.
+Runs are taken by priority and then in the order of submission, over all workflows that are served together. A pinned
+run stands in the line of its version alone, so one that nobody here serves holds nobody up.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import apsw
 
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import RunStatus
-from pyrula_runtime.stores.protocol import Claim, ClaimRequest, Holding, Lapsed, Renewed, Wake
-from pyrula_runtime.stores.sqlite import dossiers, journal, pulse
+from pyrula_runtime.core.tree import OnEnd
+from pyrula_runtime.stores.protocol import Claim, ClaimRequest, Holding, Lapsed, ParentLink, Renewed, Wake
+from pyrula_runtime.stores.sqlite import dossiers, journal, messages, pulse
 from pyrula_runtime.stores.sqlite.queries import named
 from pyrula_runtime.stores.sqlite.transaction import Tx, rows
 
@@ -31,8 +32,8 @@ def _places(db: apsw.Connection, request: ClaimRequest, limit: int) -> list[int]
         if serves.version is not None:
             lines.append(rows(db, SQL[f"pinned{which}"], (serves.workflow, limit, serves.version)))
     # a workflow served in two versions offers its unpinned runs twice
-    oldest_first = dict.fromkeys(n for (n,) in merge(*lines))
-    return list(islice(oldest_first, limit))
+    in_order = dict.fromkeys(n for _, n in merge(*lines))
+    return list(islice(in_order, limit))
 
 
 def claimable(db: apsw.Connection, request: ClaimRequest) -> bool:
@@ -41,7 +42,7 @@ def claimable(db: apsw.Connection, request: ClaimRequest) -> bool:
 
 
 def claim(tx: Tx, request: ClaimRequest) -> tuple[Claim, ...]:
-    """Take the oldest claimable runs; none while the disk is full."""
+    """Take the first claimable runs; none while the disk is full."""
     if tx.strained:
         return ()
     return tuple(_take(tx, n, request) for n in _places(tx.db, request, request.limit))
@@ -51,7 +52,8 @@ def _take(tx: Tx, n: int, request: ClaimRequest) -> Claim:
     nonce = os.urandom(8).hex()
     until_ms = tx.mono_ms + request.lock_ttl_ms
     (row,) = tx.rows(SQL["take"], n, request.to_status, nonce, request.incarnation, until_ms, tx.wall_ms)
-    run_id, fence, workflow, version, length, size, created_ms, started_ms, cancel, record, suspect, input_ = row
+    run_id, fence, workflow, version, length, size, created_ms, started_ms, cancel, *rest = row
+    inbox_len, generation, parent, record, suspect, input_ = rest
     return Claim(
         token=Token(run_id=run_id, fence=fence, nonce=nonce),
         workflow=workflow,
@@ -64,19 +66,32 @@ def _take(tx: Tx, n: int, request: ClaimRequest) -> Claim:
         started_ms=started_ms,
         cancel_requested=bool(cancel),
         dossier=dossiers.told(record, suspect),
+        inbox=messages.unconsumed(tx.db, n) if inbox_len else (),
+        inbox_len=inbox_len,
+        parent=_link(tx, n, parent) if parent is not None else None,
+        generation=generation,
     )
+
+
+def _link(tx: Tx, n: int, parent: str) -> ParentLink:
+    ((op_id, on_end),) = tx.rows(SQL["link"], n)
+    return ParentLink(run_id=parent, op_id=op_id, on_end=OnEnd(on_end))
 
 
 def renew(tx: Tx, tokens: Sequence[Token], lock_ttl_ms: int) -> Renewed:
     """Give live tokens a full life from now."""
-    lost, cancelled = set(), set()
+    lost, cancelled, inbox = set(), set(), {}
     for token in tokens:
         found = tx.rows(SQL["renew"], token.run_id, token.fence, token.nonce, tx.mono_ms + lock_ttl_ms)
         if not found:
             lost.add(token.run_id)
-        elif found[0][0]:
+            continue
+        ((cancel, inbox_len),) = found
+        if cancel:
             cancelled.add(token.run_id)
-    return Renewed(lost=frozenset(lost), cancelled=frozenset(cancelled))
+        if inbox_len:
+            inbox[token.run_id] = inbox_len
+    return Renewed(lost=frozenset(lost), cancelled=frozenset(cancelled), inbox=inbox)
 
 
 def reclaim_lapsed(tx: Tx, to_status: RunStatus, lock_ttl_ms: int, limit: int) -> Lapsed:

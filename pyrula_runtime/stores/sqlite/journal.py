@@ -31,6 +31,11 @@ def page(db: apsw.Connection, run: int, start: int, max_bytes: int = PAGE_BYTES)
     return tuple(found)
 
 
+def clear(db: apsw.Connection, run: int) -> None:
+    """Drop all entries."""
+    db.execute(SQL["clear"], (run,))
+
+
 def stands(db: apsw.Connection, run: int, start: int, entries: Sequence[bytes]) -> bool:
     """Whether exactly these entries are at the positions from `start` on."""
     there = islice(db.execute(SQL["page"], (run, start)), len(entries))

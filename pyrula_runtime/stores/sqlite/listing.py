@@ -7,7 +7,7 @@ cost depends on the size of the page and never on how many runs there are.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from heapq import merge
 from itertools import islice, product
 from typing import Any
@@ -15,7 +15,8 @@ from typing import Any
 import apsw
 
 from pyrula_runtime.core.status import RunStatus
-from pyrula_runtime.stores.protocol import RunQuery, RunRecord
+from pyrula_runtime.core.tree import OnEnd
+from pyrula_runtime.stores.protocol import ParentLink, RunQuery, RunRecord
 from pyrula_runtime.stores.sqlite import dossiers
 from pyrula_runtime.stores.sqlite.queries import named
 from pyrula_runtime.stores.sqlite.transaction import rows
@@ -33,7 +34,8 @@ def read(db: apsw.Connection, run_id: str, mono_ms: int) -> RunRecord | None:
 
 def _record(row: tuple[Any, ...], mono_ms: int) -> RunRecord:
     run_id, workflow, version, status, rev, fence, input_, result, error, digest, *rest = row
-    length, size, inbox, cancel, against, suspect, created_ms, started_ms, finished_ms, owner, lock_until = rest
+    length, size, inbox, cancel, against, suspect, created_ms, started_ms, finished_ms, owner, lock_until, *rest = rest
+    priority, start_at_ms, due_ms, parent, op_id, on_end, schedule, generation, shown = rest
     return RunRecord(
         run_id=run_id,
         workflow=workflow,
@@ -55,6 +57,13 @@ def _record(row: tuple[Any, ...], mono_ms: int) -> RunRecord:
         finished_ms=finished_ms,
         owner=owner,
         lock_left_ms=None if lock_until is None else lock_until - mono_ms,
+        priority=priority,
+        start_at_ms=start_at_ms,
+        due_ms=due_ms,
+        parent=None if parent is None else ParentLink(run_id=parent, op_id=op_id, on_end=OnEnd(on_end)),
+        schedule_id=schedule,
+        generation=generation,
+        shown=shown,
     )
 
 
@@ -66,12 +75,24 @@ def find(db: apsw.Connection, query: RunQuery, mono_ms: int) -> tuple[RunRecord,
 
 def _newest(db: apsw.Connection, query: RunQuery) -> list[str]:
     page = (query.before or _AFTER_ALL_IDS, query.limit)
+    if query.parent is not None or query.schedule_id is not None:
+        return _newest_kin(db, query, page)
     if query.workflow is None and query.statuses is None:
         return [run_id for (run_id,) in rows(db, SQL["newest"], page)]
     workflows = [query.workflow] if query.workflow is not None else [name for (name,) in db.execute(SQL["workflows"])]
     statuses = query.statuses if query.statuses is not None else RunStatus
     ranges = [rows(db, SQL["newest_of"], (*page, *of)) for of in product(workflows, statuses)]
-    return [run_id for (run_id,) in islice(merge(*ranges, reverse=True), query.limit)]
+    return _merged(ranges, query.limit)
+
+
+def _newest_kin(db: apsw.Connection, query: RunQuery, page: tuple[str, int]) -> list[str]:
+    which, of = ("children", query.parent) if query.parent is not None else ("fired", query.schedule_id)
+    statuses = query.statuses if query.statuses is not None else RunStatus
+    return _merged([rows(db, SQL[which], (*page, of, status, query.workflow)) for status in statuses], query.limit)
+
+
+def _merged(ranges: Sequence[list[tuple[str]]], limit: int) -> list[str]:
+    return [run_id for (run_id,) in islice(merge(*ranges, reverse=True), limit)]
 
 
 def counts(db: apsw.Connection, statuses: frozenset[RunStatus]) -> Mapping[tuple[str, RunStatus], int]:

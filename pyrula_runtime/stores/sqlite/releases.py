@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.stores.protocol import Amendment, Release, Wake
-from pyrula_runtime.stores.sqlite import dossiers, journal
+from pyrula_runtime.stores.sqlite import dossiers, effects, journal, waits
 from pyrula_runtime.stores.sqlite.queries import named
 from pyrula_runtime.stores.sqlite.transaction import Tx
 
@@ -35,6 +35,7 @@ def release(tx: Tx, wanted: Release) -> bool:
     if wanted.error is not None:
         tx.rows(SQL["error"], found[0][0], wanted.error)
     _wake(tx, ready=wanted.ready, status=wanted.status)
+    effects.perform(tx, wanted.effects)
     return True
 
 
@@ -62,6 +63,9 @@ def amend(tx: Tx, wanted: Amendment) -> bool:
     journal.append(tx.db, run, length, wanted.append)
     _write(tx, run, wanted)
     _wake(tx, ready=bool(wanted.ready), status=wanted.status)
+    if wanted.status is not None:
+        waits.ring_if_sooner(tx, run, wanted.status, wanted.due_ms)
+    effects.perform(tx, wanted.effects)
     return True
 
 
@@ -79,5 +83,6 @@ def _write(tx: Tx, run: int, wanted: Amendment) -> None:
         len(wanted.append),
         sum(map(len, wanted.append)),
         _finished(tx, wanted.status),
+        wanted.due_ms,
     )
     dossiers.write(tx, run, wanted.dossier)

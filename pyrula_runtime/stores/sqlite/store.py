@@ -16,7 +16,20 @@ from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import Moves, RunStatus
 from pyrula_runtime.stores import protocol as p
 from pyrula_runtime.stores.clock import Clock
-from pyrula_runtime.stores.sqlite import claims, commits, journal, listing, messages, releases, submits, workers
+from pyrula_runtime.stores.sqlite import (
+    claims,
+    commits,
+    events,
+    facts,
+    journal,
+    listing,
+    messages,
+    releases,
+    schedules,
+    submits,
+    waits,
+    workers,
+)
 from pyrula_runtime.stores.sqlite.answers import Call
 from pyrula_runtime.stores.sqlite.batches import Write
 from pyrula_runtime.stores.sqlite.opened import Opened, open_file
@@ -115,6 +128,16 @@ class SqliteStore:
     def deliver(self, message: p.Message, moves: Moves) -> asyncio.Future[p.Delivery]:
         return self._write(partial(messages.deliver, message=message, moves=moves))
 
+    def read_inbox(self, run_id: str, after_seq: int) -> asyncio.Future[tuple[p.Received, ...]]:
+        return self._read(partial(messages.read, run_id=run_id, after_seq=after_seq))
+
+    async def wake_due(self, moves: Moves, limit: int) -> p.Woken:
+        # looked at without the lock first: mostly nothing is due
+        seen = await self._read(lambda db: waits.look(db, moves, self._clock.wall_ms()))
+        if seen.next_due_ms is None or seen.next_due_ms > seen.now_ms:
+            return seen
+        return await self._write(partial(waits.wake_due, moves=moves, limit=limit))
+
     def reclaim_lapsed(self, to_status: RunStatus, lock_ttl_ms: int, limit: int) -> asyncio.Future[p.Lapsed]:
         self._locks_live(lock_ttl_ms)
         return self._write(partial(claims.reclaim_lapsed, to_status=to_status, lock_ttl_ms=lock_ttl_ms, limit=limit))
@@ -132,6 +155,9 @@ class SqliteStore:
 
     def find(self, query: p.RunQuery) -> asyncio.Future[tuple[p.RunRecord, ...]]:
         return self._read(lambda db: listing.find(db, query, self._clock.mono_ms()))
+
+    def read_facts(self, run_id: str, after: int, limit: int) -> asyncio.Future[tuple[p.Fact, ...]]:
+        return self._read(partial(facts.read, run_id=run_id, after=after, limit=limit))
 
     def counts(
         self, statuses: frozenset[RunStatus] = p.EVERY_STATUS
@@ -151,7 +177,34 @@ class SqliteStore:
         return self._read(lambda db: workers.known(db, self._clock.mono_ms()))
 
     def purge(self, limit: int) -> asyncio.Future[int]:
-        return self._write(partial(submits.purge, limit=limit))
+        return self._write(lambda tx: submits.purge(tx, limit) + events.purge(tx, limit))
+
+    def put_schedule(self, schedule: p.ScheduleRecord) -> asyncio.Future[bool]:
+        return self._write(partial(schedules.put, schedule=schedule))
+
+    def schedules(self, *, due_only: bool = False) -> asyncio.Future[p.Schedules]:
+        return self._read(lambda db: schedules.read(db, self._clock.wall_ms(), due_only=due_only))
+
+    def fire(self, firing: p.Firing) -> asyncio.Future[bool]:
+        return self._write(partial(schedules.fire, firing=firing))
+
+    def drop_schedule(self, schedule_id: str) -> asyncio.Future[bool]:
+        return self._write(partial(schedules.drop, schedule_id=schedule_id))
+
+    async def subscribe(self, workflow: str, version: str | None, names: frozenset[str]) -> None:
+        if await self._read(partial(events.is_news, workflow=workflow, version=version, names=names)):
+            await self._write(partial(events.subscribe, workflow=workflow, version=version, names=names))
+
+    def emit(self, event: p.Event) -> asyncio.Future[p.Emission]:
+        return self._write(partial(events.emit, event=event))
+
+    def events_pending(
+        self, workflows: frozenset[str] | None, limit: int
+    ) -> asyncio.Future[tuple[p.PendingEvent, ...]]:
+        return self._read(partial(events.pending, workflows=workflows, limit=limit))
+
+    def settle_event(self, event_id: str, workflow: str, run: p.NewRun | None) -> asyncio.Future[bool]:
+        return self._write(partial(events.settle, event_id=event_id, workflow=workflow, run=run))
 
     def tell_tenure(self, tell: Callable[[int], None]) -> None:
         self._here().lock.tell_tenure = tell

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyrula_runtime.core.errors import StoreUnavailable
 from pyrula_runtime.stores.protocol import NewRun, Submission, Submitted, Wake
+from pyrula_runtime.stores.sqlite import waits
 from pyrula_runtime.stores.sqlite.queries import named
 from pyrula_runtime.stores.sqlite.transaction import Tx
 
@@ -15,17 +16,34 @@ def submit(tx: Tx, run: NewRun) -> Submitted:
     if run.idempotency_key is not None:
         for run_id, digest in tx.rows(SQL["key"], run.idempotency_key, tx.wall_ms):
             return _already(run_id, digest, run)
-    created = tx.rows(SQL["run"], run.run_id, run.workflow, run.version, run.status, run.digest, tx.wall_ms)
+    created = tx.rows(
+        SQL["run"],
+        run.run_id,
+        run.workflow,
+        run.version,
+        run.status,
+        run.digest,
+        tx.wall_ms,
+        run.priority,
+        run.start_at_ms,
+        None if run.parent is None else run.parent.run_id,
+        run.schedule_id,
+    )
     if not created:
         ((digest,),) = tx.rows(SQL["digest"], run.run_id)
         return _already(run.run_id, digest, run)
     if tx.strained:
         raise StoreUnavailable("the disk is full: no new runs until some space is free, pyrula goes on by itself")
-    tx.rows(SQL["input"], created[0][0], run.input)
+    ((n,),) = created
+    link = (None, None) if run.parent is None else (run.parent.op_id, run.parent.on_end)
+    tx.rows(SQL["input"], n, run.input, run.start_at_ms, *link)
     if run.idempotency_key is not None:
         expires_ms = tx.wall_ms + run.idempotency_ttl_ms
         tx.rows(SQL["remember"], run.idempotency_key, run.run_id, run.digest, expires_ms)
-    tx.wakes.add(Wake.ready)
+    if run.start_at_ms is None:
+        tx.wakes.add(Wake.ready)
+    else:
+        waits.ring_if_sooner(tx, n, run.status, run.start_at_ms)
     return Submitted(run_id=run.run_id, submission=Submission.created)
 
 

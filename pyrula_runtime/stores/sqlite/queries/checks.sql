@@ -24,7 +24,27 @@ HAVING count(seq) <> journal_len OR coalesce(max(seq), -1) <> journal_len - 1
 SELECT 'run ' || id || ' says ' || inbox_len || ' messages, there are ' || count(seq)
 FROM run LEFT JOIN inbox ON run = n
 GROUP BY n
-HAVING count(seq) <> inbox_len OR coalesce(max(seq), -1) <> inbox_len - 1
+HAVING count(seq) <> inbox_len OR coalesce(max(seq), 0) <> inbox_len
+
+-- name: waits
+SELECT 'run ' || id || ' waits, yet is claimable or held' FROM run
+WHERE (due_ms IS NOT NULL OR hears) AND (ready > 0 OR lock_until IS NOT NULL)
+
+-- name: kin
+SELECT 'run ' || id || ' has a parent without an operation, or an operation without a parent' FROM run
+JOIN document ON run = n
+WHERE (parent IS NULL) <> (parent_op IS NULL) OR (parent IS NULL) <> (on_end IS NULL)
+
+-- name: facts
+SELECT 'run ' || run || ' has told ' || count(*) || ' facts up to number ' || max(seq) FROM fact
+GROUP BY run
+HAVING count(*) <> max(seq)
+
+-- name: events
+SELECT 'event ' || id || ' says that ' || pending || ' workflows have still to take it, there are ' || count(event)
+FROM event LEFT JOIN event_for ON event = n
+GROUP BY n
+HAVING count(event) <> max(pending, 0)
 
 -- name: lost_documents
 SELECT 'run ' || id || ' has lost its input' FROM run WHERE NOT EXISTS (SELECT 1 FROM document WHERE run = n)
@@ -33,6 +53,7 @@ SELECT 'run ' || id || ' has lost its input' FROM run WHERE NOT EXISTS (SELECT 1
 SELECT 'there are ' || what || ' of a run that does not exist (' || run || ')' FROM (
     SELECT 'journal entries' AS what, run FROM journal
     UNION SELECT 'messages', run FROM inbox
+    UNION SELECT 'facts', run FROM fact
     UNION SELECT 'documents', run FROM document
     UNION SELECT 'dossiers', run FROM dossier
 )

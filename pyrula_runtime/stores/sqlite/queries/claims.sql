@@ -1,14 +1,14 @@
 -- name: unpinned
-SELECT n FROM run WHERE ready = 1 AND workflow = ?1 AND version IS NULL ORDER BY n LIMIT ?2
+SELECT -priority, n FROM run WHERE ready = 1 AND workflow = ?1 AND version IS NULL ORDER BY priority DESC, n LIMIT ?2
 
 -- name: pinned
-SELECT n FROM run WHERE ready = 1 AND workflow = ?1 AND version = ?3 ORDER BY n LIMIT ?2
+SELECT -priority, n FROM run WHERE ready = 1 AND workflow = ?1 AND version = ?3 ORDER BY priority DESC, n LIMIT ?2
 
 -- name: unpinned_suspects
-SELECT n FROM run WHERE ready = 2 AND workflow = ?1 AND version IS NULL ORDER BY n LIMIT ?2
+SELECT -priority, n FROM run WHERE ready = 2 AND workflow = ?1 AND version IS NULL ORDER BY priority DESC, n LIMIT ?2
 
 -- name: pinned_suspects
-SELECT n FROM run WHERE ready = 2 AND workflow = ?1 AND version = ?3 ORDER BY n LIMIT ?2
+SELECT -priority, n FROM run WHERE ready = 2 AND workflow = ?1 AND version = ?3 ORDER BY priority DESC, n LIMIT ?2
 
 -- name: suspects
 SELECT count(*) FROM run WHERE ready = 2
@@ -19,11 +19,14 @@ SET ready = 0, status = ?2, rev = rev + 1, fence = fence + 1, nonce = ?3, owner 
     claim_len = journal_len, started_ms = coalesce(started_ms, ?6)
 WHERE n = ?1
 RETURNING id, fence, workflow, version, journal_len, journal_bytes, created_ms, started_ms, cancel_requested,
-    (SELECT record FROM dossier WHERE run = n), suspect, (SELECT input FROM document WHERE run = n)
+    inbox_len, generation, parent, (SELECT record FROM dossier WHERE run = n), suspect, (SELECT input FROM document WHERE run = n)
+
+-- name: link
+SELECT parent_op, on_end FROM document WHERE run = ?1
 
 -- name: renew
 UPDATE run SET lock_until = ?4 WHERE id = ?1 AND fence = ?2 AND nonce = ?3 AND owner IS NOT NULL
-RETURNING cancel_requested
+RETURNING cancel_requested, inbox_len
 
 -- name: lapsed
 SELECT n FROM run WHERE lock_until < ?1 ORDER BY lock_until LIMIT ?2

@@ -6,3 +6,6 @@ INSERT INTO journal (run, seq, body) VALUES (?1, ?2, ?3)
 
 -- name: number
 SELECT n FROM run WHERE id = ?1
+
+-- name: clear
+DELETE FROM journal WHERE run = ?1

@@ -19,6 +19,8 @@ UPDATE run
 SET rev = rev + 1, status = coalesce(?2, status),
     ready = coalesce(?3, ready > 0) * (1 + coalesce(?5, suspect)), suspect = coalesce(?5, suspect),
     cancel_requested = coalesce(?4, cancel_requested),
+    due_ms = CASE WHEN ?2 IS NULL AND ?3 IS NOT 1 THEN due_ms ELSE ?9 END,
+    hears = CASE WHEN ?2 IS NULL AND ?3 IS NOT 1 THEN hears ELSE 0 END,
     journal_len = journal_len + ?6, journal_bytes = journal_bytes + ?7, finished_ms = coalesce(?8, finished_ms)
 WHERE n = ?1
 

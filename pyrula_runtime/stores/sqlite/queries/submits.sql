@@ -5,12 +5,13 @@ SELECT run_id, digest FROM idempotency WHERE key = ?1 AND expires_ms > ?2
 SELECT digest FROM run WHERE id = ?1
 
 -- name: run
-INSERT INTO run (id, workflow, version, status, ready, digest, created_ms) VALUES (?1, ?2, ?3, ?4, 1, ?5, ?6)
+INSERT INTO run (id, workflow, version, status, ready, digest, created_ms, priority, due_ms, parent, schedule)
+VALUES (?1, ?2, ?3, ?4, ?8 IS NULL, ?5, ?6, ?7, ?8, ?9, ?10)
 ON CONFLICT (id) DO NOTHING
 RETURNING n
 
 -- name: input
-INSERT INTO document (run, input) VALUES (?1, ?2)
+INSERT INTO document (run, input, start_at_ms, parent_op, on_end) VALUES (?1, ?2, ?3, ?4, ?5)
 
 -- name: remember
 INSERT OR REPLACE INTO idempotency (key, run_id, digest, expires_ms) VALUES (?1, ?2, ?3, ?4)
