@@ -9,7 +9,8 @@ The one thing sent again is a call that the server did not run because it does n
 so from the first such reply on nothing younger is sent until all that is under way has been answered; then those that
 were not run go out again with the script's text, in their order, and what has gathered meanwhile behind them.
 
-All of it happens on the lane's own loop, except `shut`, which any thread may call.
+All of it happens on the lane's own loop, except `shut`, which any thread may call, and in an empty context: a call may
+come out of a workflow's body, and what the lane does for it, a timer say, must not pass for the body's.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Callable
+from contextvars import Context
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,7 +107,7 @@ class Lane:
         self._waiting.append(call)
         if not self._flush_due:
             self._flush_due = True
-            self.loop.call_soon(self._flush)
+            self.loop.call_soon(self._flush, context=Context())
 
     def _flush(self) -> None:
         self._flush_due = False
@@ -122,12 +124,12 @@ class Lane:
                 self._out += pack(("WAIT", self._route.replicas, self._settings.confirm_ms))
             self._send()
             if self._watch is None:
-                self._watch = self.loop.call_later(self._settings.answer_s, self._look)
+                self._watch = self.loop.call_later(self._settings.answer_s, self._look, context=Context())
 
     def _begin_to_connect(self) -> None:
         if self._waiting and not self._connecting and not self._finished:
             self._connecting = True
-            self.loop.call_later(self._pause_s, self._reach)
+            self.loop.call_later(self._pause_s, self._reach, context=Context())
 
     def _reach(self) -> None:
         reach(self.loop, lambda: self._route.connect("pyrula"), self._reached)
@@ -146,7 +148,7 @@ class Lane:
         """Go on with a fresh connection."""
         made.socket.setblocking(False)
         self._connection = made
-        self.loop.add_reader(made.socket, self._readable)
+        Context().run(self.loop.add_reader, made.socket, self._readable)
         self._flush()
 
     def adopt(self, made: Connection) -> None:
@@ -262,7 +264,7 @@ class Lane:
         if left_s <= 0:
             self._break(f"no answer for {self._settings.answer_s:g} s")
         else:
-            self._watch = self.loop.call_later(left_s, self._look)
+            self._watch = self.loop.call_later(left_s, self._look, context=Context())
 
     def _break(self, why: str) -> None:
         """Give the connection up; whatever is under way has an unknown fate."""
