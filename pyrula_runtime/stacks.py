@@ -37,6 +37,7 @@ _SIGNALS = {
     "Aborted": "SIGABRT",
     "Bus error": "SIGBUS",
     "Floating point exception": "SIGFPE",
+    "Floating-point exception": "SIGFPE",  # from Python 3.13 on
     "Illegal instruction": "SIGILL",
 }
 _MOST = 16_000  # characters of a stack that are kept

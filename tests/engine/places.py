@@ -161,13 +161,8 @@ async def import_inside(blocks: Blocks) -> None:
 
 
 async def eager_task(blocks: Blocks) -> None:
-    eager: Any = getattr(asyncio, "eager_task_factory")  # noqa: B009 - from Python 3.12 on
-    loop = asyncio.get_running_loop()
-    loop.set_task_factory(eager)
-    try:
-        await loop.create_task(step_itself(blocks))
-    finally:
-        loop.set_task_factory(None)
+    kind: Any = asyncio.Task
+    await kind(step_itself(blocks), loop=asyncio.get_running_loop(), eager_start=True)
 
 
 PLACES: dict[str, Step] = {
@@ -188,6 +183,6 @@ PLACES: dict[str, Step] = {
         context_exit,
         async_context_exit,
         import_inside,
-        *([eager_task] if hasattr(asyncio, "eager_task_factory") else []),
+        *([eager_task] if sys.version_info >= (3, 12) else []),
     )
 }

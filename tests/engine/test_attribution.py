@@ -32,7 +32,9 @@ class OtherLoop(asyncio.SelectorEventLoop):
     """What an application may have made of asyncio's loop."""
 
 
-@pytest.fixture(params=[asyncio.SelectorEventLoop, uvloop.new_event_loop, OtherLoop])
+@pytest.fixture(
+    params=[asyncio.SelectorEventLoop, uvloop.new_event_loop, OtherLoop], ids=["asyncio", "uvloop", "other"]
+)
 def new_loop(request: pytest.FixtureRequest) -> Callable[[], Any]:
     return request.param  # type: ignore[no-any-return]
 
