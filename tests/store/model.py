@@ -6,46 +6,21 @@ Time comes from its clock alone. Several `ModelStore` handles on one `World` are
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Concatenate, ParamSpec, TypeVar
 
 from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.locks import Token, outage_grace
-from pyrula_runtime.core.status import Moves, RunStatus
+from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.stores import protocol as p
-from tests.store.world import ModelListener, Run, World
-
-Answer = TypeVar("Answer")
-Args = ParamSpec("Args")
-
-
-def verb(
-    work: Callable[Concatenate[ModelStore, Args], Answer],
-) -> Callable[Concatenate[ModelStore, Args], asyncio.Future[Answer]]:
-    """Make a verb of a plain method: atomic, answered by a future of the running loop."""
-
-    def answer(store: ModelStore, /, *args: Args.args, **kwargs: Args.kwargs) -> asyncio.Future[Answer]:
-        store.check_open()
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        with store.world.mutex:
-            try:
-                future.set_result(work(store, *args, **kwargs))
-            except UsageError as error:
-                future.set_exception(error)
-        return future
-
-    return answer
+from tests.store.model_handle import page_of, verb
+from tests.store.model_waits import WaitingModel
+from tests.store.world import ModelListener, Run
 
 
-class ModelStore:
+class ModelStore(WaitingModel):
     """A handle on a `World`."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self._open = False
 
     @property
     def url(self) -> str:
@@ -55,39 +30,9 @@ class ModelStore:
     def identity(self) -> str:
         return f"model:{id(self.world)}"
 
-    async def open(self) -> None:
-        self._open = True
-
-    async def close(self) -> None:
-        self._open = False
-
-    def check_open(self) -> None:
-        if not self._open:
-            raise UsageError("the store is not open; await its open() first")
-
-    @property
-    def _wall_ms(self) -> int:
-        return self.world.clock.wall_ms()
-
-    @property
-    def _mono_ms(self) -> int:
-        return self.world.clock.mono_ms()
-
     @verb
     def submit(self, run: p.NewRun) -> p.Submitted:
-        world = self.world
-        world.sign_of_life()
-        if run.idempotency_key in world.keys:
-            run_id, digest, expires_ms = world.keys[run.idempotency_key]
-            if expires_ms > self._wall_ms:
-                return _already(run_id, digest, run)
-        if run.run_id in world.runs:
-            return _already(run.run_id, world.runs[run.run_id].new.digest, run)
-        world.runs[run.run_id] = Run(new=run, created_ms=self._wall_ms, status=run.status)
-        if run.idempotency_key is not None:
-            world.keys[run.idempotency_key] = (run.run_id, run.digest, self._wall_ms + run.idempotency_ttl_ms)
-        world.wake(p.Wake.ready)
-        return p.Submitted(run_id=run.run_id, submission=p.Submission.created)
+        return self._submit(run)
 
     @verb
     def claim(self, request: p.ClaimRequest) -> tuple[p.Claim, ...]:
@@ -100,6 +45,7 @@ class ModelStore:
             for run in self.world.runs.values()
             if run.ready and run.dossier.is_suspect is request.suspects and (run.new.workflow, run.new.version) in lines
         ]
+        fit.sort(key=lambda run: -run.new.priority)  # of one priority in order of submission
         if fit:
             self.world.sign_of_life()
         return tuple(self._take(run, request) for run in fit[: request.limit])
@@ -114,20 +60,24 @@ class ModelStore:
             token=run.token(),
             workflow=run.new.workflow,
             version=run.new.version,
-            input=run.new.input,
-            journal=_page(run.journal, 0, 1_000_000),
+            input=run.input,
+            journal=tuple(run.journal[: page_of(run.journal, 1_000_000)]),
             journal_len=len(run.journal),
             journal_bytes=sum(map(len, run.journal)),
             created_ms=run.created_ms,
             started_ms=run.started_ms,
             cancel_requested=run.cancel_requested,
             dossier=run.dossier,
+            inbox=self._inbox(run),
+            inbox_len=len(run.inbox),
+            parent=run.new.parent,
+            generation=run.generation,
         )
 
     @verb
     def renew(self, tokens: Sequence[Token], lock_ttl_ms: int) -> p.Renewed:
         self.world.sign_of_life()
-        lost, cancelled = set(), set()
+        lost, cancelled, inbox = set(), set(), {}
         for token in tokens:
             run = self._held(token)
             if run is None:
@@ -136,7 +86,9 @@ class ModelStore:
             run.lock_until_ms = self._mono_ms + lock_ttl_ms
             if run.cancel_requested:
                 cancelled.add(token.run_id)
-        return p.Renewed(lost=frozenset(lost), cancelled=frozenset(cancelled))
+            if run.inbox:
+                inbox[token.run_id] = len(run.inbox)
+        return p.Renewed(lost=frozenset(lost), cancelled=frozenset(cancelled), inbox=inbox)
 
     def _held(self, token: Token) -> Run | None:
         run = self.world.runs.get(token.run_id)
@@ -144,6 +96,8 @@ class ModelStore:
 
     @verb
     def commit(self, commit: p.Commit) -> p.Committed:
+        if commit.facts and not commit.entries and commit.ending is None:
+            raise UsageError(f"a commit of run {commit.token.run_id} tells facts without entries or an ending")
         self.world.sign_of_life()
         run = self.world.runs.get(commit.token.run_id)
         if run is None:
@@ -155,11 +109,23 @@ class ModelStore:
             run.dossier = run.dossier if commit.dossier is None else commit.dossier
         if append in (p.Append.done, p.Append.duplicate) and run.held:
             run.lock_until_ms = self._mono_ms + commit.lock_ttl_ms
-        if append is p.Append.done and commit.ending is not None:
-            self._end(run, commit.ending)
-        if append is p.Append.done and commit.claim is not None:
-            claims = self._claim(commit.claim)
-        return p.Committed(append=append, length=len(run.journal), cancel_requested=run.cancel_requested, claims=claims)
+        told = p.Committed(append=append, length=0, cancel_requested=run.cancel_requested, inbox_len=len(run.inbox))
+        if append is p.Append.done:
+            run.consumed.update(seq for seq in commit.consumed if seq <= len(run.inbox))
+            if commit.ending is not None:
+                self._end(run, commit.ending)
+            length = len(run.journal)
+            self._accompany(run, commit)
+            if commit.claim is not None:
+                claims = self._claim(commit.claim)
+            return replace(told, length=length, claims=claims)
+        return replace(told, length=len(run.journal))
+
+    def _accompany(self, run: Run, commit: p.Commit) -> None:
+        for body in commit.facts:
+            run.facts.append(p.Fact(seq=len(run.facts) + 1, at_ms=self._wall_ms, body=body))
+        run.shown = run.shown if commit.shown is None else commit.shown
+        self._perform(commit.effects)
 
     def _judge(self, run: Run, commit: p.Commit) -> p.Append:
         at, ending = commit.expected_len, commit.ending
@@ -172,10 +138,14 @@ class ModelStore:
         there = at >= run.claim_len and run.journal[at : at + len(commit.entries)] == list(commit.entries)
         if run.held:
             return p.Append.duplicate if there and ending is None else p.Append.fenced
+        if ending is not None and ending.again is not None:
+            anew = (run.status, run.input) == (ending.status, ending.again)
+            return p.Append.duplicate if anew else p.Append.fenced
         ended_so = (
             ending is not None
             and len(run.journal) == at + len(commit.entries)
-            and (run.status, run.result, run.error) == (ending.status, ending.result, ending.error)
+            and run.status in {ending.status, ending.status if ending.wait is None else ending.wait.wake_status}
+            and (ending.result, ending.error) in ((run.result, run.error), (None, None))
         )
         return p.Append.duplicate if there and ended_so else p.Append.fenced
 
@@ -184,6 +154,21 @@ class ModelStore:
         self._set_status(run, ending.status)
         if ending.result is not None or ending.error is not None:
             run.result, run.error = ending.result, ending.error
+        if ending.again is not None:
+            run.journal.clear()
+            run.input, run.started_ms, run.claim_len = ending.again, None, 0
+            run.generation += 1
+            self._go_on(run, ending.status)
+        elif ending.wait is not None:
+            self._suspend(run, ending.wait)
+
+    def _suspend(self, run: Run, wait: p.Wait) -> None:
+        is_due = wait.due_ms is not None and wait.due_ms <= self._wall_ms
+        has_mail = wait.inbox_seen is not None and len(run.inbox) > wait.inbox_seen
+        if is_due or has_mail or (run.cancel_requested and not wait.cancel_seen):
+            self._go_on(run, wait.wake_status)
+        else:
+            self._wait(run, wait.due_ms, hears=wait.inbox_seen is not None)
 
     def _set_status(self, run: Run, status: RunStatus) -> None:
         run.status = status
@@ -205,6 +190,7 @@ class ModelStore:
         self._set_status(run, release.status)
         if release.ready:
             self.world.wake(p.Wake.ready)
+        self._perform(release.effects)
         return True
 
     @verb
@@ -224,6 +210,10 @@ class ModelStore:
             run.result = run.error = run.finished_ms = None
         run.journal += wanted.append
         run.ready = run.ready if wanted.ready is None else wanted.ready
+        if wanted.status is not None or wanted.ready:
+            run.due_ms, run.hears = None, False
+        if wanted.status is not None:
+            self._wait(run, wanted.due_ms, hears=False)
         run.cancel_requested = run.cancel_requested if wanted.cancel_requested is None else wanted.cancel_requested
         run.dossier = run.dossier if wanted.dossier is None else wanted.dossier
         if wanted.status is None:
@@ -232,20 +222,8 @@ class ModelStore:
             self._set_status(run, wanted.status)
         if wanted.ready:
             self.world.wake(p.Wake.ready)
+        self._perform(wanted.effects)
         return True
-
-    @verb
-    def deliver(self, message: p.Message, moves: Moves) -> p.Delivery:
-        self.world.sign_of_life()
-        run = self.world.runs.get(message.run_id)
-        if run is None:
-            return p.Delivery.unknown
-        if any(earlier.message_id == message.message_id for earlier in run.inbox):
-            return p.Delivery.duplicate
-        if run.status not in moves:
-            return p.Delivery.ended
-        run.inbox.append(message)
-        return p.Delivery.delivered
 
     @verb
     def reclaim_lapsed(self, to_status: RunStatus, lock_ttl_ms: int, limit: int) -> p.Lapsed:
@@ -286,7 +264,7 @@ class ModelStore:
             status=run.status,
             rev=run.rev,
             fence=run.fence,
-            input=run.new.input,
+            input=run.input,
             result=run.result,
             error=run.error,
             digest=run.new.digest,
@@ -300,12 +278,20 @@ class ModelStore:
             finished_ms=run.finished_ms,
             owner=run.owner,
             lock_left_ms=None if run.lock_until_ms is None else run.lock_until_ms - self._mono_ms,
+            priority=run.new.priority,
+            start_at_ms=run.new.start_at_ms,
+            due_ms=run.due_ms,
+            parent=run.new.parent,
+            schedule_id=run.new.schedule_id,
+            generation=run.generation,
+            shown=run.shown,
         )
 
     @verb
     def read_journal(self, run_id: str, start: int, max_bytes: int = 1_000_000) -> tuple[bytes, ...]:
         run = self.world.runs.get(run_id)
-        return () if run is None else _page(run.journal, start, max_bytes)
+        left = [] if run is None else run.journal[start:]
+        return tuple(left[: page_of(left, max_bytes)])
 
     @verb
     def find(self, query: p.RunQuery) -> tuple[p.RunRecord, ...]:
@@ -315,6 +301,8 @@ class ModelStore:
             if (query.workflow is None or run.new.workflow == query.workflow)
             and (query.statuses is None or run.status in query.statuses)
             and (query.before is None or run_id < query.before)
+            and (query.parent is None or (run.new.parent is not None and run.new.parent.run_id == query.parent))
+            and (query.schedule_id is None or run.new.schedule_id == query.schedule_id)
         )
         return tuple(self._record(run) for run in list(found)[: query.limit])
 
@@ -349,7 +337,7 @@ class ModelStore:
         over = [key for key, (_, _, expires_ms) in self.world.keys.items() if expires_ms <= self._wall_ms][:limit]
         for key in over:
             del self.world.keys[key]
-        return len(over)
+        return len(over) + self._purge_events(limit)
 
     async def ping(self) -> None:
         self.check_open()
@@ -369,19 +357,7 @@ class ModelStore:
         return [
             f"run {run_id} is {run.status}, ready {run.ready}, held {run.held}"
             for run_id, run in self.world.runs.items()
-            if (run.ready and run.held) or (run.status.is_terminal and (run.ready or run.held))
+            if (run.ready and run.held)
+            or (run.status.is_terminal and (run.ready or run.held))
+            or ((run.hears or run.due_ms is not None) and (run.ready or run.held))
         ]
-
-
-def _already(run_id: str, digest: str, run: p.NewRun) -> p.Submitted:
-    same = digest == run.digest
-    return p.Submitted(run_id=run_id, submission=p.Submission.existing if same else p.Submission.conflict)
-
-
-def _page(journal: Sequence[bytes], start: int, max_bytes: int) -> tuple[bytes, ...]:
-    page: list[bytes] = []
-    for entry in journal[start:]:
-        if page and sum(map(len, page)) + len(entry) > max_bytes:
-            break
-        page.append(entry)
-    return tuple(page)

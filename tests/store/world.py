@@ -29,6 +29,13 @@ class Run:
     claim_len: int = 0
     journal: list[bytes] = field(default_factory=list)
     inbox: list[p.Message] = field(default_factory=list)
+    consumed: set[int] = field(default_factory=set)
+    facts: list[p.Fact] = field(default_factory=list)
+    shown: bytes | None = None
+    due_ms: int | None = None
+    hears: bool = False
+    generation: int = 1
+    input: bytes = b""
     cancel_requested: bool = False
     dossier: p.Dossier = p.CLEAN
     result: bytes | None = None
@@ -43,12 +50,33 @@ class Run:
     def has_token(self, token: Token) -> bool:
         return (self.fence, self.nonce) == (token.fence, token.nonce)
 
+    def unconsumed(self, after_seq: int = 0) -> list[p.Received]:
+        numbered = enumerate(self.inbox, 1)
+        return [
+            p.Received(seq=seq, message_id=message.message_id, name=message.name, body=message.body)
+            for seq, message in numbered
+            if seq > after_seq and seq not in self.consumed
+        ]
+
     def let_go(self) -> None:
         self.owner = self.lock_until_ms = None
 
     def token(self) -> Token:
         assert self.nonce is not None
         return Token(run_id=self.new.run_id, fence=self.fence, nonce=self.nonce)
+
+
+@dataclass(slots=True)
+class KeptEvent:
+    """An event; `left` are the workflows that have still to take it, None while nobody wants it."""
+
+    event: p.Event
+    emitted_ms: int
+    left: set[str] | None
+
+    @property
+    def over_ms(self) -> int:
+        return self.emitted_ms + self.event.ttl_ms
 
 
 @dataclass(slots=True)
@@ -59,6 +87,9 @@ class World:
     runs: dict[str, Run] = field(default_factory=dict)
     keys: dict[str, tuple[str, str, int]] = field(default_factory=dict)
     workers: dict[str, tuple[p.WorkerRecord, int]] = field(default_factory=dict)
+    schedules: dict[str, p.ScheduleRecord | int] = field(default_factory=dict)  # of a dropped one its last revision
+    subscriptions: dict[tuple[str, str | None], frozenset[str]] = field(default_factory=dict)
+    events: dict[str, KeptEvent] = field(default_factory=dict)
     listeners: list[ModelListener] = field(default_factory=list)
     alive_ms: int = 0
     silence_ms: int = 0
