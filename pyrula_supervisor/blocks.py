@@ -30,7 +30,7 @@ def seen(draft: Draft, event: LaneSeen) -> None:
     child = draft.state.children.get(event.incarnation)
     if child is None or not child.works:
         return
-    child = draft.change(child, mute=ladder.is_mute(event.verdict, child.mute))
+    child = draft.change(child, mute=ladder.is_mute(event.verdict, before=child.mute))
     if event.lock_ms >= ladder.LOCK_MS and ladder.keeps_lock(event.verdict):
         sentences.keeps_lock(draft, draft.change(child, seen=event))
     elif event.stuck_ms == 0 or _is_another(child.seen, event):

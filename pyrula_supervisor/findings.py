@@ -6,13 +6,11 @@ clerk reads the black box after the death, and core.blame judges.
 
 from __future__ import annotations
 
-import sysconfig
 from collections.abc import Mapping
-from pathlib import Path
 
-from pyrula_runtime import core
 from pyrula_runtime.core.deaths import Cause
-from pyrula_runtime.core.frames import Frame, frames_of
+from pyrula_runtime.core.frames import frames_of
+from pyrula_runtime.users_code import is_users
 from pyrula_runtime.wire import Finding, Role
 from pyrula_supervisor import exits
 from pyrula_supervisor.events import Exited
@@ -23,8 +21,6 @@ from pyrula_supervisor.tables import ChildState
 BLAMELESS = Finding(cause=Cause.blameless)
 # a worker that leaks faster than its drain ends is killed at so many times its limit
 RSS_FACTOR = 2
-_OURS = str(Path(core.__file__).parents[1])
-_STDLIB = sysconfig.get_path("stdlib")
 
 
 def finding(child: Child, cause: Cause, **facts: object) -> Finding:
@@ -70,10 +66,4 @@ def line_of(stack: str) -> str:
 
 def users_line_of(stack: str) -> str:
     """The innermost line of the user's code in a stack; empty if it has none."""
-    return next((str(frame) for frame in reversed(frames_of(stack)) if _is_users(frame)), "")
-
-
-def _is_users(frame: Frame) -> bool:
-    if frame.file.startswith((_OURS, "<")):
-        return False
-    return "site-packages" in frame.file or not frame.file.startswith(_STDLIB)
+    return next((str(frame) for frame in reversed(frames_of(stack)) if is_users(frame.file)), "")

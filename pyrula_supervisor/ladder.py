@@ -81,6 +81,6 @@ def keeps_lock(verdict: Verdict) -> bool:
     return verdict in _KEEPS_LOCK
 
 
-def is_mute(verdict: Verdict, before: bool) -> bool:
+def is_mute(verdict: Verdict, *, before: bool) -> bool:
     """Whether somebody has to stand in for the worker: not for one that is stopped, its locks may lapse."""
     return verdict in MUTE or (before and verdict not in _SPEAKS)

@@ -61,8 +61,8 @@ def test_the_next_look_is_due_when_the_next_rung_may_be_reached(stuck_ms: int, a
 def test_who_stands_in_for_whom(verdict: Verdict) -> None:
     held = verdict in (Verdict.held_on_cpu, Verdict.held_waiting, Verdict.held_elsewhere)
     unknown = verdict in (Verdict.starved, Verdict.collecting, Verdict.observer_late)
-    assert ladder.is_mute(verdict, True) is (held or unknown)
-    assert ladder.is_mute(verdict, False) is held
+    assert ladder.is_mute(verdict, before=True) is (held or unknown)
+    assert ladder.is_mute(verdict, before=False) is held
     assert ladder.keeps_lock(verdict) is (held or verdict in (Verdict.stopped, Verdict.frozen))
 
 
@@ -112,7 +112,7 @@ def test_what_explains_an_end_otherwise() -> None:
 @pytest.mark.parametrize(
     ("peak", "by_kernel", "cause"), [(199, False, "killed"), (200, False, "out_of_memory"), (0, True, "out_of_memory")]
 )
-def test_a_kill_is_for_memory_if_there_is_evidence(peak: int, by_kernel: bool, cause: str) -> None:
+def test_a_kill_is_for_memory_if_there_is_evidence(peak: int, *, by_kernel: bool, cause: str) -> None:
     died = Exited(now_ms=NOW_MS, incarnation="w0", pid=1, status=-9, max_rss_bytes=peak, by_kernel=by_kernel)
     found = of_death(worker(0), died, Policy(max_rss_bytes=100))
     assert (found.cause, found.rss_bytes, found.limit_bytes, found.exit) == (cause, peak, 100, "was killed by SIGKILL")

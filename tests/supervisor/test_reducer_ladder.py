@@ -2,53 +2,17 @@
 
 from __future__ import annotations
 
-import selectors
 from typing import Any
 
 import pytest
 
 from pyrula_runtime.core.standstill import Verdict
-from pyrula_runtime.wire import Blocked, Bury, Drain, Finding, Report, Role, Stack, Stage, StandIn, Unblocked
-from pyrula_supervisor.actions import BlockOver, Incident, Send, Spawn, TakeStack
-from pyrula_supervisor.events import LaneSeen, ScaleAsked, Weighed
+from pyrula_runtime.wire import Blocked, Role, Stack, Unblocked
+from pyrula_supervisor.actions import BlockOver, Incident, Spawn, TakeStack
 from pyrula_supervisor.ladder import Rung
 from pyrula_supervisor.tables import ChildState
-from tests.supervisor.fake_processes import SIGKILL, Process, World, running
-
-HELD, FREE = Verdict.held_on_cpu, Verdict.blocked
-WHOSE = {"run_id": "r1", "workflow": "order", "step": "charge", "op_id": "o1", "entries": 7}
-STACK = 'Current thread 0x1 (most recent call first):\n  File "/srv/app.py", line 9 in slow\n'
-
-
-def look(on: World, process: Process, stuck_ms: int, verdict: Verdict = FREE, **changes: Any) -> None:
-    """The shell has looked at a lane."""
-    facts: dict[str, Any] = {**WHOSE, **changes} if stuck_ms else changes
-    event = LaneSeen(now_ms=on.now_ms, incarnation=process.name, verdict=verdict, stuck_ms=stuck_ms, **facts)
-    on.feed(event)
-
-
-def stuck(on: World, process: Process, until_ms: int, verdict: Verdict = FREE, **changes: Any) -> None:
-    """A lane stands still for so long, under looks as the shell takes them."""
-    seen = on.child(process).seen
-    for at_ms in range((seen.stuck_ms if seen else 0) + 250, until_ms + 1, 250):
-        on.tick()
-        look(on, process, at_ms, verdict, **changes)
-
-
-def stand_ins(on: World) -> list[tuple[str, Stage, str]]:
-    """What the clerk was told of the mute."""
-    said = (action.message for action in on.done(Send) if isinstance(action.message, StandIn))
-    return [(each.incarnation, each.stage, each.keep) for each in said]
-
-
-def drained(on: World) -> list[str]:
-    return [action.incarnation for action in on.done(Send) if isinstance(action.message, Drain)]
-
-
-def finding_of(on: World, name: str) -> Finding:
-    """What the clerk was told of a death."""
-    told = [action.message for action in on.done(Send) if isinstance(action.message, Bury)]
-    return next(each.finding for each in told if each.incarnation == name)
+from tests.supervisor.fake_processes import SIGKILL, running
+from tests.supervisor.looks import HELD, STACK, WHOSE, drained, finding_of, look, stuck
 
 
 def test_a_block_that_is_short_is_nobodys_business() -> None:
@@ -274,155 +238,3 @@ def test_other_code_on_the_lane_is_another_block() -> None:
     assert len(on.done(BlockOver)) == 1
     stuck(on, worker, 2_250, run_id="r2", entries=8)
     assert [each.run_id for each in on.done(Incident)] == ["r1", "r2"]
-
-
-def test_the_clerk_stands_in_for_the_mute() -> None:
-    on = running(procs=1)
-    (worker,) = on.of()
-    stuck(on, worker, 750, HELD)
-    assert stand_ins(on) == []
-    stuck(on, worker, 29_750, HELD)
-    assert set(stand_ins(on)) == {(worker.name, Stage.renew, "")}
-    assert 10 <= len(stand_ins(on)) <= 15, "it is told again"
-    on.forget()
-    stuck(on, worker, 31_000, HELD)
-    assert set(stand_ins(on)) == {(worker.name, Stage.evacuate, "r1")}
-    on.forget()
-    on.tick()
-    look(on, worker, 31_000, Verdict.starved)
-    assert stand_ins(on) == [], "a moment without a CPU is not over"
-    look(on, worker, 0, Verdict.healthy)
-    assert stand_ins(on) == [(worker.name, Stage.over, "")]
-    on.wait(5_000)
-    assert len(stand_ins(on)) == 1
-
-
-def test_where_locks_are_short_the_clerk_is_told_again_before_one_lapses() -> None:
-    on = running(procs=1, lock_ttl_ms=1_500, evacuate_after_ms=4_000)
-    (worker,) = on.of()
-    stuck(on, worker, 3_500, HELD)
-    assert len(stand_ins(on)) >= (3_500 - 500) // 750
-
-
-def test_nobody_stands_in_for_those_that_can_speak_or_are_dead() -> None:
-    on = running(procs=1)
-    (worker,) = on.of()
-    stuck(on, worker, 40_000, FREE)
-    assert stand_ins(on) == []
-    stuck(on, worker, 41_000, HELD)
-    on.forget()
-    on.die(worker)
-    assert stand_ins(on) == [(worker.name, Stage.over, "")]
-
-
-def test_a_new_clerk_is_told_again() -> None:
-    on = running(procs=1)
-    (worker,) = on.of()
-    stuck(on, worker, 3_000, HELD)
-    on.die(on.of(Role.clerk)[0])
-    on.forget()
-    on.settle_clerk()
-    assert stand_ins(on) == [(worker.name, Stage.renew, "")]
-
-
-@pytest.mark.parametrize("verdict", [Verdict.stopped, Verdict.frozen, HELD, Verdict.held_waiting])
-def test_whoever_stands_still_with_the_stores_lock_is_killed_at_once(verdict: Verdict) -> None:
-    on = running(procs=1)
-    (worker,) = on.of()
-    look(on, worker, 0, verdict, lock_ms=1_750)
-    assert on.killed == []
-    look(on, worker, 0, verdict, lock_ms=2_000)
-    assert on.killed == [worker.name]
-    assert on.incidents == [("store_frozen", 0)]
-    on.settle()
-    assert finding_of(on, worker.name).cause == "store_frozen"
-
-
-def test_a_slow_writer_is_not_killed_for_its_lock() -> None:
-    on = running(procs=1)
-    (worker,) = on.of()
-    look(on, worker, 4_000, FREE, lock_ms=4_000)
-    on.wait(1_000)
-    assert on.killed == []
-
-
-def test_a_lane_that_waits_is_no_line_to_blame_for_memory() -> None:
-    on = running(procs=1, max_rss_bytes=100 << 20)
-    (worker,) = on.of()
-    on.feed(Weighed(now_ms=on.now_ms, incarnation=worker.name, rss_bytes=250 << 20))
-    waits = f'Thread 0x1 (most recent call first):\n  File "{selectors.__file__}", line 468 in select\n'
-    on.say(worker, Stack(incarnation=worker.name, text=waits))
-    on.settle()
-    assert (finding_of(on, worker.name).line, finding_of(on, worker.name).cause) == ("", "out_of_memory")
-
-
-def test_far_past_its_memory_a_worker_is_looked_at_and_killed() -> None:
-    on = running(procs=1, max_rss_bytes=100 << 20)
-    (worker,) = on.of()
-    on.feed(Weighed(now_ms=on.now_ms, incarnation=worker.name, rss_bytes=250 << 20))
-    assert on.dumped == [worker.name]
-    look(on, worker, 0, Verdict.healthy)
-    on.say(worker, Stack(incarnation=worker.name, text=STACK))
-    assert on.killed == [worker.name]
-    assert on.incidents == [("memory", 0)]
-    on.settle()
-    found = finding_of(on, worker.name)
-    assert (found.cause, found.rss_bytes, found.limit_bytes) == ("out_of_memory", 250 << 20, 100 << 20)
-    assert found.line == "/srv/app.py:9 in slow"
-
-
-def test_a_draining_worker_climbs_too_but_gets_no_surge() -> None:
-    on = running(procs=2)
-    worker = on.of(slot=1)[0]
-    on.feed(ScaleAsked(now_ms=on.now_ms, procs=1))
-    stuck(on, worker, 31_000, HELD)
-    assert on.done(Spawn) == []
-    assert stand_ins(on)[-1] == (worker.name, Stage.evacuate, "r1")
-    assert on.incidents == [("block", 1)]
-    shown = on.child(worker).blocked
-    assert shown is not None
-    assert on.child(worker).state is ChildState.draining
-
-
-def test_a_reload_does_not_wait_for_the_stuck() -> None:
-    on = running(procs=2, reload_settle_ms=1_000)
-    worker = on.of(slot=1)[0]
-    stuck(on, worker, 6_000)
-    on.settle()
-    on.reload()
-    for _ in range(20):
-        on.settle()
-        on.tick(1_000)
-    assert on.state.reload is None
-    assert on.state.generation.number == 2
-    assert worker.name in on.state.children, "it leaves when it can"
-    look(on, worker, 0, Verdict.healthy)
-    on.settle()
-    assert {child.generation for child in on.state.workers} == {2}
-
-
-def test_it_stops_with_stuck_workers() -> None:
-    on = running(procs=1, drain_ms=4_000)
-    (worker,) = on.of()
-    stuck(on, worker, 6_000, HELD)
-    on.settle()
-    on.stop()
-    for _ in range(60):
-        on.tick()
-        for process in on.of(Role.surge) + on.of(Role.clerk):
-            if process.drains:
-                on.die(process, 0)
-        if worker.doomed and not worker.dead:
-            on.die(worker, SIGKILL)
-    assert on.quit == 0
-    assert finding_of(on, worker.name).cause == "blameless"
-
-
-def test_reports_of_a_surge_count_in_its_slot() -> None:
-    on = running(procs=1)
-    (worker,) = on.of()
-    stuck(on, worker, 5_000)
-    on.settle()
-    (surge,) = on.of(Role.surge)
-    on.report(surge, turns_running=3)
-    assert isinstance(on.child(surge).report, Report)

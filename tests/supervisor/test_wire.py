@@ -45,7 +45,10 @@ VALUES: dict[Any, st.SearchStrategy[Any]] = {
 
 
 def messages_of(kind: type[Any]) -> st.SearchStrategy[Any]:
-    values = VALUES | {part.__name__: st.deferred(lambda part=part: messages_of(part)) for part in (Start, Finding)}
+    values = VALUES | {
+        "Start": st.deferred(lambda: messages_of(Start)),
+        "Finding": st.deferred(lambda: messages_of(Finding)),
+    }
     return st.builds(kind, **{each.name: values[each.type] for each in dataclasses.fields(kind)})
 
 

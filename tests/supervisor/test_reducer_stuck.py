@@ -1,0 +1,167 @@
+"""Around the ladder: standing in for the mute, the store's lock, memory, and stuck workers in reloads and stops."""
+
+from __future__ import annotations
+
+import selectors
+
+import pytest
+
+from pyrula_runtime.core.standstill import Verdict
+from pyrula_runtime.wire import Report, Role, Stack, Stage
+from pyrula_supervisor.actions import Spawn
+from pyrula_supervisor.events import ScaleAsked, Weighed
+from pyrula_supervisor.tables import ChildState
+from tests.supervisor.fake_processes import SIGKILL, running
+from tests.supervisor.looks import FREE, HELD, STACK, finding_of, look, stand_ins, stuck
+
+
+def test_the_clerk_stands_in_for_the_mute() -> None:
+    on = running(procs=1)
+    (worker,) = on.of()
+    stuck(on, worker, 750, HELD)
+    assert stand_ins(on) == []
+    stuck(on, worker, 29_750, HELD)
+    assert set(stand_ins(on)) == {(worker.name, Stage.renew, "")}
+    assert 10 <= len(stand_ins(on)) <= 15, "it is told again"
+    on.forget()
+    stuck(on, worker, 31_000, HELD)
+    assert set(stand_ins(on)) == {(worker.name, Stage.evacuate, "r1")}
+    on.forget()
+    on.tick()
+    look(on, worker, 31_000, Verdict.starved)
+    assert stand_ins(on) == [], "a moment without a CPU is not over"
+    look(on, worker, 0, Verdict.healthy)
+    assert stand_ins(on) == [(worker.name, Stage.over, "")]
+    on.wait(5_000)
+    assert len(stand_ins(on)) == 1
+
+
+def test_where_locks_are_short_the_clerk_is_told_again_before_one_lapses() -> None:
+    on = running(procs=1, lock_ttl_ms=1_500, evacuate_after_ms=4_000)
+    (worker,) = on.of()
+    stuck(on, worker, 3_500, HELD)
+    assert len(stand_ins(on)) >= (3_500 - 500) // 750
+
+
+def test_nobody_stands_in_for_those_that_can_speak_or_are_dead() -> None:
+    on = running(procs=1)
+    (worker,) = on.of()
+    stuck(on, worker, 40_000, FREE)
+    assert stand_ins(on) == []
+    stuck(on, worker, 41_000, HELD)
+    on.forget()
+    on.die(worker)
+    assert stand_ins(on) == [(worker.name, Stage.over, "")]
+
+
+def test_a_new_clerk_is_told_again() -> None:
+    on = running(procs=1)
+    (worker,) = on.of()
+    stuck(on, worker, 3_000, HELD)
+    on.die(on.of(Role.clerk)[0])
+    on.forget()
+    on.settle_clerk()
+    assert stand_ins(on) == [(worker.name, Stage.renew, "")]
+
+
+@pytest.mark.parametrize("verdict", [Verdict.stopped, Verdict.frozen, HELD, Verdict.held_waiting])
+def test_whoever_stands_still_with_the_stores_lock_is_killed_at_once(verdict: Verdict) -> None:
+    on = running(procs=1)
+    (worker,) = on.of()
+    look(on, worker, 0, verdict, lock_ms=1_750)
+    assert on.killed == []
+    look(on, worker, 0, verdict, lock_ms=2_000)
+    assert on.killed == [worker.name]
+    assert on.incidents == [("store_frozen", 0)]
+    on.settle()
+    assert finding_of(on, worker.name).cause == "store_frozen"
+
+
+def test_a_slow_writer_is_not_killed_for_its_lock() -> None:
+    on = running(procs=1)
+    (worker,) = on.of()
+    look(on, worker, 4_000, FREE, lock_ms=4_000)
+    on.wait(1_000)
+    assert on.killed == []
+
+
+def test_a_lane_that_waits_is_no_line_to_blame_for_memory() -> None:
+    on = running(procs=1, max_rss_bytes=100 << 20)
+    (worker,) = on.of()
+    on.feed(Weighed(now_ms=on.now_ms, incarnation=worker.name, rss_bytes=250 << 20))
+    waits = f'Thread 0x1 (most recent call first):\n  File "{selectors.__file__}", line 468 in select\n'
+    on.say(worker, Stack(incarnation=worker.name, text=waits))
+    on.settle()
+    assert (finding_of(on, worker.name).line, finding_of(on, worker.name).cause) == ("", "out_of_memory")
+
+
+def test_far_past_its_memory_a_worker_is_looked_at_and_killed() -> None:
+    on = running(procs=1, max_rss_bytes=100 << 20)
+    (worker,) = on.of()
+    on.feed(Weighed(now_ms=on.now_ms, incarnation=worker.name, rss_bytes=250 << 20))
+    assert on.dumped == [worker.name]
+    look(on, worker, 0, Verdict.healthy)
+    on.say(worker, Stack(incarnation=worker.name, text=STACK))
+    assert on.killed == [worker.name]
+    assert on.incidents == [("memory", 0)]
+    on.settle()
+    found = finding_of(on, worker.name)
+    assert (found.cause, found.rss_bytes, found.limit_bytes) == ("out_of_memory", 250 << 20, 100 << 20)
+    assert found.line == "/srv/app.py:9 in slow"
+
+
+def test_a_draining_worker_climbs_too_but_gets_no_surge() -> None:
+    on = running(procs=2)
+    worker = on.of(slot=1)[0]
+    on.feed(ScaleAsked(now_ms=on.now_ms, procs=1))
+    stuck(on, worker, 31_000, HELD)
+    assert on.done(Spawn) == []
+    assert stand_ins(on)[-1] == (worker.name, Stage.evacuate, "r1")
+    assert on.incidents == [("block", 1)]
+    shown = on.child(worker).blocked
+    assert shown is not None
+    assert on.child(worker).state is ChildState.draining
+
+
+def test_a_reload_does_not_wait_for_the_stuck() -> None:
+    on = running(procs=2, reload_settle_ms=1_000)
+    worker = on.of(slot=1)[0]
+    stuck(on, worker, 6_000)
+    on.settle()
+    on.reload()
+    for _ in range(20):
+        on.settle()
+        on.tick(1_000)
+    assert on.state.reload is None
+    assert on.state.generation.number == 2
+    assert worker.name in on.state.children, "it leaves when it can"
+    look(on, worker, 0, Verdict.healthy)
+    on.settle()
+    assert {child.generation for child in on.state.workers} == {2}
+
+
+def test_it_stops_with_stuck_workers() -> None:
+    on = running(procs=1, drain_ms=4_000)
+    (worker,) = on.of()
+    stuck(on, worker, 6_000, HELD)
+    on.settle()
+    on.stop()
+    for _ in range(60):
+        on.tick()
+        for process in on.of(Role.surge) + on.of(Role.clerk):
+            if process.drains:
+                on.die(process, 0)
+        if worker.doomed and not worker.dead:
+            on.die(worker, SIGKILL)
+    assert on.quit == 0
+    assert finding_of(on, worker.name).cause == "blameless"
+
+
+def test_reports_of_a_surge_count_in_its_slot() -> None:
+    on = running(procs=1)
+    (worker,) = on.of()
+    stuck(on, worker, 5_000)
+    on.settle()
+    (surge,) = on.of(Role.surge)
+    on.report(surge, turns_running=3)
+    assert isinstance(on.child(surge).report, Report)
