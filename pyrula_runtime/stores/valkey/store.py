@@ -24,10 +24,11 @@ from pyrula_runtime.stores.valkey.lanes import Lanes
 from pyrula_runtime.stores.valkey.route import Route
 from pyrula_runtime.stores.valkey.scripts import Script, scripts
 from pyrula_runtime.stores.valkey.settings import Settings
+from pyrula_runtime.stores.valkey.unbuilt import WithoutWaiting
 from pyrula_runtime.stores.valkey.wakes import Listener, Wanted
 
 
-class ValkeyStore:
+class ValkeyStore(WithoutWaiting):
     """One namespace of one server as a store. `clock` is for tests; without one, time is the server's."""
 
     def __init__(self, url: str | Address, clock: Clock | None = None, settings: Settings | None = None) -> None:
