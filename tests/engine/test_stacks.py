@@ -196,7 +196,7 @@ def test_asking_a_busy_process_for_stacks_never_kills_it(start: Starting, dumps:
     for number in range(dumps):
         begin = stacks.ask(path, pid, thread_id)
         assert begin is not None, f"dump {number}"
-        while not stacks.written(path, begin):
+        while not stacks.written(path, begin).endswith("in _bootstrap\n"):  # the outermost frame of a thread
             assert process.process.poll() is None, f"dump {number}"
     assert path.read_text().count("(most recent call first)") == dumps
     process.process.communicate("end\n")
