@@ -46,6 +46,7 @@ def _standing(record: RunRecord) -> Standing:
         status=record.status,
         fence=record.fence,
         cancel_requested=record.cancel_requested,
+        start_at_ms=record.start_at_ms,
     )
 
 
@@ -60,4 +61,5 @@ def _amendment(record: RunRecord, change: Change) -> Amendment:
         expected_len=record.journal_len,
         append=tuple(map(dump_entry, change.entries)),
         clear_outcome=change.is_fresh_start,
+        due_ms=change.due_ms,
     )

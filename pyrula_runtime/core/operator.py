@@ -1,7 +1,10 @@
 """What a person may do to a run, as changes to be written if the run is still as it was looked at.
 
 Cancelling asks: a run whose code has begun is unwound by a worker, so that its own compensation can run. Only a run
-without code anywhere, never started or paused, is dropped on the spot. Requeueing sends an ended or paused run on after
+without code anywhere, never started or paused, is dropped on the spot; no turn of it tells its parent and cancels its
+children (core.tree), so whoever writes such a change does, in the same write. Pausing takes a run from whoever has it:
+a step that is being performed is performed again later. Resuming sends it on, or back to a start that is still to come.
+Requeueing sends an ended or paused run on after
 a fix: what was recorded in the light of the failure counts no more, the charges are forgiven, and the clock of the
 workflow's timeout starts anew, which the `Requeued` entry dates.
 """
@@ -18,12 +21,21 @@ from pyrula_runtime.core.status import TRANSITIONS, RunEvent, RunStatus, after
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """What an operator's act looks at in a run. `fence` 0 means that no worker ever took it."""
+    """What an operator's act looks at in a run. `fence` 0 means that no worker ever took it.
+
+    `start_at_ms` is the start that was asked for, if it was to be later than the submit.
+    """
 
     run_id: str
     status: RunStatus
     fence: int
     cancel_requested: bool
+    start_at_ms: int | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether any code of it may have run."""
+        return self.fence > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +44,7 @@ class Change:
 
     status: RunStatus | None = None
     cancel_requested: bool | None = None
+    due_ms: int | None = None
     entries: tuple[Entry, ...] = ()
     is_fresh_start: bool = False
 
@@ -42,11 +55,33 @@ def cancel(run: Standing) -> Change | None:
         return None
     if run.status.is_terminal:
         raise IllegalTransition(f"run {run.run_id} has {_WORDS[run.status]} already; there is nothing left to cancel")
-    if run.status is RunStatus.paused or (run.status is RunStatus.queued and run.fence == 0):
+    if run.status is RunStatus.paused or not run.has_begun:
         return Change(status=after(run.status, RunEvent.drop))
-    if run.status is RunStatus.waiting:
-        return Change(status=after(run.status, RunEvent.wake), cancel_requested=True)
-    return None if run.cancel_requested else Change(cancel_requested=True)
+    if run.cancel_requested:
+        return None
+    is_waiting = run.status is RunStatus.waiting
+    return Change(status=after(run.status, RunEvent.wake) if is_waiting else None, cancel_requested=True)
+
+
+def pause(run: Standing) -> Change | None:
+    """How to pause a run; None if it is paused. IllegalTransition if it has ended."""
+    if run.status is RunStatus.paused:
+        return None
+    if run.status.is_terminal:
+        raise IllegalTransition(f"run {run.run_id} is {run.status}; there is nothing left to pause")
+    return Change(status=after(run.status, RunEvent.pause))
+
+
+def resume(run: Standing, now_ms: int) -> Change | None:
+    """How to send a paused run on; None if it is not paused. IllegalTransition if it has ended."""
+    if run.status.is_terminal:
+        raise IllegalTransition(f"run {run.run_id} is {run.status}; a run that has ended can only be requeued")
+    if run.status is not RunStatus.paused:
+        return None
+    start_ms = run.start_at_ms
+    if not run.has_begun and start_ms is not None and start_ms > now_ms:
+        return Change(status=after(run.status, RunEvent.delay), due_ms=start_ms)
+    return Change(status=after(run.status, RunEvent.resume))
 
 
 def requeue(run: Standing, journal: Sequence[Entry], failed_op: object, now_ms: int) -> Change:

@@ -6,13 +6,15 @@ import pytest
 
 from pyrula_runtime.core.entries import CancelRequested, Entry, Requeued
 from pyrula_runtime.core.errors import IllegalTransition
-from pyrula_runtime.core.operator import Change, Standing, cancel, requeue
+from pyrula_runtime.core.operator import Change, Standing, cancel, pause, requeue, resume
 from pyrula_runtime.core.status import RunStatus
 from tests.core.journals import completed, failed
 
 
-def run(status: RunStatus, *, fence: int = 1, cancel_requested: bool = False) -> Standing:
-    return Standing(run_id="r", status=status, fence=fence, cancel_requested=cancel_requested)
+def run(
+    status: RunStatus, *, fence: int = 1, cancel_requested: bool = False, start_at_ms: int | None = None
+) -> Standing:
+    return Standing(run_id="r", status=status, fence=fence, cancel_requested=cancel_requested, start_at_ms=start_at_ms)
 
 
 CANCELS = {
@@ -35,13 +37,46 @@ def test_cancelling_in_every_state(status: RunStatus) -> None:
             cancel(run(status))
 
 
-def test_a_run_that_nobody_ever_took_is_dropped() -> None:
-    assert cancel(run(RunStatus.queued, fence=0)) == Change(status=RunStatus.cancelled)
+@pytest.mark.parametrize("status", [RunStatus.queued, RunStatus.waiting])
+def test_a_run_that_nobody_ever_took_is_dropped(status: RunStatus) -> None:
+    assert cancel(run(status, fence=0)) == Change(status=RunStatus.cancelled)
 
 
-@pytest.mark.parametrize("status", [RunStatus.queued, RunStatus.running])
+@pytest.mark.parametrize("status", [RunStatus.queued, RunStatus.running, RunStatus.waiting])
 def test_a_second_cancel_changes_nothing(status: RunStatus) -> None:
     assert cancel(run(status, cancel_requested=True)) is None
+
+
+LIVE = [RunStatus.queued, RunStatus.running, RunStatus.waiting]
+
+
+@pytest.mark.parametrize("status", RunStatus)
+def test_pausing_in_every_state(status: RunStatus) -> None:
+    if status.is_terminal:
+        with pytest.raises(IllegalTransition, match=rf"^run r is {status}; there is nothing left to pause$"):
+            pause(run(status))
+    else:
+        assert pause(run(status)) == (Change(status=RunStatus.paused) if status in LIVE else None)
+
+
+@pytest.mark.parametrize("status", RunStatus)
+def test_resuming_in_every_state(status: RunStatus) -> None:
+    if status.is_terminal:
+        with pytest.raises(IllegalTransition, match=rf"^run r is {status}; a run that has ended can only be requeued$"):
+            resume(run(status), 0)
+    else:
+        assert resume(run(status), 0) == (None if status in LIVE else Change(status=RunStatus.queued))
+
+
+@pytest.mark.parametrize(("fence", "start_at_ms"), [(0, None), (0, 9), (1, 10)])
+def test_a_paused_run_goes_on_at_once_if_its_start_is_past_or_made(fence: int, start_at_ms: int | None) -> None:
+    paused = run(RunStatus.paused, fence=fence, start_at_ms=start_at_ms)
+    assert resume(paused, 9) == Change(status=RunStatus.queued)
+
+
+def test_a_pause_does_not_bring_a_start_forward() -> None:
+    paused = run(RunStatus.paused, fence=0, start_at_ms=10)
+    assert resume(paused, 9) == Change(status=RunStatus.waiting, due_ms=10)
 
 
 JOURNAL: list[Entry] = [completed("a#1"), failed("b#1"), completed("c#1")]

@@ -34,7 +34,8 @@ def commit(tx: Tx, wanted: Commit) -> Committed:
         dossiers.replace(tx, run, wanted.dossier)
     if ending is not None:
         _settle(tx, run, ending, inbox_len, cancelled=bool(cancel))
-    _accompany(tx, run, wanted)
+    if wanted.consumed or wanted.facts or wanted.effects or wanted.shown is not None:
+        _accompany(tx, run, wanted)
     return Committed(
         append=Append.done,
         length=0 if is_new else wanted.expected_len + len(wanted.entries),
@@ -76,7 +77,7 @@ def _settle(tx: Tx, run: int, ending: Ending, inbox_len: int, *, cancelled: bool
 
 
 def _accompany(tx: Tx, run: int, wanted: Commit) -> None:
-    """What a commit brings besides entries; most bring nothing."""
+    """What a commit brings besides entries."""
     messages.consume(tx, run, wanted.consumed)
     facts.tell(tx, run, wanted.facts)
     if wanted.shown is not None:
