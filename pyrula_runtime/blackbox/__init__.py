@@ -6,9 +6,10 @@ process keeps one small file mapped into memory and writes there *before* it ent
 any moment; after any kind of death it is still there.
 
 **Model.** A file of fixed size and layout (`layout`): a head that says whose box it is, written once; and records, each
-with one writer at a time, each sealed by a checksum and replaced by one copy of memory. No locks: a writer that died
-or stands still must not be able to stop a reader. A reader may thus meet a record half written; its seal does not fit,
-and it reads as None, "unknown". Unknown is never a verdict: nobody is charged on it.
+with one writer at a time, each sealed by a checksum and replaced by one copy of memory. Who executes is written with
+every step of a loop, so it is bound together by a digest instead (see layout). No locks: a writer that died or stands
+still must not be able to stop a reader. A reader may thus meet a record half written; its parts do not fit, and it
+reads as None, "unknown". Unknown is never a verdict: nobody is charged on it.
 
 **Alive or dead** (`holding`). The worker holds a POSIX record lock on its box for life. The kernel gives it up when the
 process is gone, not earlier (a stopped process still holds it), and no fork or subprocess inherits it. So "this lock is

@@ -17,7 +17,7 @@ from pyrula_runtime.core.deaths import Cause
 from pyrula_runtime.core.frames import Frame, frames_of
 from pyrula_runtime.core.hints import hint
 from pyrula_runtime.core.spans import ago, spoken
-from pyrula_runtime.engine.failure import is_users
+from pyrula_runtime.users_code import is_users
 
 _CAUSES = {
     Cause.loop_blocked: "its code kept the event loop or the GIL of its worker past the limit",

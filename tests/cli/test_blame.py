@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from pyrula.workflows import WorkflowClient, open_store
+from pyrula_runtime import users_code
 from pyrula_runtime.cli.evidence import stack_lines
 from pyrula_runtime.core.blame import Cause
-from pyrula_runtime.engine import failure
 from pyrula_runtime.stores.protocol import Store
 from tests.cli.sites import Site
 from tests.client.convicts import LINE, quarantined, suspected
@@ -111,11 +111,11 @@ def test_why_tells_who_will_take_a_suspect(site: Site) -> None:
 
 
 STACK = f"""Current thread 0x0000 (most recent call first):
-  File "{failure._STDLIB}/threading.py", line 320 in wait
+  File "{users_code._STDLIB}/threading.py", line 320 in wait
   File "/srv/app/orders.py", line 7 in polite
   File "/srv/app/orders.py", line 31 in pay
-  File "{failure._OURS}/engine/lane.py", line 90 in run
-  File "{failure._STDLIB}/threading.py", line 1012 in run
+  File "{users_code._OURS}/engine/lane.py", line 90 in run
+  File "{users_code._STDLIB}/threading.py", line 1012 in run
 """
 
 
@@ -124,13 +124,13 @@ def test_a_stack_is_cut_to_the_users_own_frames() -> None:
         'File "/srv/app/orders.py", line 31, in pay',
         'File "/srv/app/orders.py", line 7, in polite',
         "in it, Python's own:",
-        f'File "{failure._STDLIB}/threading.py", line 320, in wait',
+        f'File "{users_code._STDLIB}/threading.py", line 320, in wait',
         "(and 2 of Python's and Pyrula's own; --json has all)",
     ]
 
 
 @pytest.mark.parametrize(
-    "stack", ["", "exit(7)\n", f'  File "{failure._STDLIB}/re.py", line 1, in match\n    return x']
+    "stack", ["", "exit(7)\n", f'  File "{users_code._STDLIB}/re.py", line 1, in match\n    return x']
 )
 def test_a_stack_without_frames_of_the_users_is_shown_whole(stack: str) -> None:
     assert "\n".join(stack_lines(stack)) == stack.strip("\n")

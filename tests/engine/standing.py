@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent, indent
@@ -92,7 +92,8 @@ class Standing:
 
     def look(self) -> Look:
         """The verdict on the time since the last look."""
-        time.sleep(_APART_S)  # what is looked at is what it does meanwhile
+        with suppress(subprocess.TimeoutExpired):  # what is looked at is what it does meanwhile
+            self.process.wait(_APART_S)
         after, threads = self._sample(), self._onlooker.threads()
         both: dict[int, tuple[ThreadSample, ThreadSample]] = {
             each: (self._threads[each], threads[each]) for each in threads.keys() & self._threads.keys()
