@@ -16,6 +16,7 @@ from benchmarks.measurements import (
     limits,
     memory,
     neighbours,
+    overhead,
     probes,
     recovery,
     replacement,
@@ -43,4 +44,5 @@ MEASUREMENTS: dict[str, Callable[[], Measurement]] = {
     "isolation": isolation.measurement,
     "faults": faults.measurement,
     "neighbours": neighbours.measurement,
+    "overhead": overhead.measurement,
 }

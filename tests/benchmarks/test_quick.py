@@ -43,6 +43,7 @@ def test_measurements_are_listed(tmp_path: Path) -> None:
         "isolation",
         "faults",
         "neighbours",
+        "overhead",
     ]
 
 
@@ -52,6 +53,13 @@ def test_a_quick_measurement_prints_its_table_and_leaves_nothing(tmp_path: Path)
     rows = [line for line in printed.splitlines() if line.startswith("| ") and "rows/s" in line]
     assert len(rows) == 4
     assert "cores, " in printed
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_worker_that_is_watched_is_measured_beside_one_that_is_not(tmp_path: Path) -> None:
+    printed = run(tmp_path, "overhead", "--quick")
+    rows = [line.split("|") for line in printed.splitlines() if "run, µs" in line]
+    assert [float(row[2].replace(",", "")) > 0 for row in rows] == [True, True]
     assert list(tmp_path.iterdir()) == []
 
 
