@@ -13,7 +13,7 @@ from pyrula_runtime.stores.valkey.settings import Settings
 from pyrula_runtime.stores.valkey.store import ValkeyStore
 from tests.store.valkey.servers import SURE, Server, shared
 
-QUICK = Settings(guarded=True, answer_s=0.3, connect_s=2.0, knock_s=0.2, again_s=0.01)
+QUICK = Settings(guarded=True, connect_s=10.0, knock_s=0.2, again_s=0.01)
 
 
 @pytest.fixture

@@ -37,6 +37,10 @@ def binary(kind: str) -> str:
     return str(path)
 
 
+class DidNotStart(Exception):
+    """A server ended before it was ready; what it said."""
+
+
 class Server:
     """A server process, and what only an operator asks it."""
 
@@ -58,7 +62,9 @@ class Server:
             said.append(line)
             if any(words in line for words in _READY):
                 return
-        raise AssertionError(f"the server did not start: {''.join(said)}")
+        self._reap()
+        self.stop()
+        raise DidNotStart("".join(said))
 
     def url(self, namespace: str = "default") -> str:
         return f"unix://{self.socket}?namespace={namespace}"
@@ -81,9 +87,10 @@ class Server:
         self._reap()
 
     def stop(self) -> None:
-        """End it in order; twice is once."""
-        self.process.terminate()
-        self._reap()
+        """End it in order, if it has not ended, and leave nothing behind."""
+        if self.process.returncode is None:
+            self.process.terminate()
+            self._reap()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _reap(self) -> None:
@@ -103,13 +110,32 @@ class Cluster:
     """Three primaries, each with a replica."""
 
     def __init__(self) -> None:
-        ports = free_ports(12)
-        self.servers = [self._node(*pair) for pair in zip(ports[:6], ports[6:], strict=True)]
+        self.servers: list[Server] = []
+        try:
+            self._gather(self._start())
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self) -> list[int]:
+        """Start six nodes; the ports of their bus. Somebody else may take a port first, then with others."""
+        for _ in range(5):
+            ports = free_ports(12)
+            try:
+                for port, bus in zip(ports[:6], ports[6:], strict=True):
+                    self.servers.append(self._node(port, bus))
+            except DidNotStart:
+                self.stop()
+            else:
+                return ports[6:]
+        raise AssertionError("six ports in a row were taken by others, five times")
+
+    def _gather(self, buses: list[int]) -> None:
         first = self.servers[0]
         for number, server in enumerate(self.servers[:3]):
             server.ask("CLUSTER", "ADDSLOTSRANGE", number * 5462, min(number * 5462 + 5461, 16_383))
             server.ask("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
-        for server, bus in zip(self.servers[1:], ports[7:], strict=True):
+        for server, bus in zip(self.servers[1:], buses[1:], strict=True):
             first.ask("CLUSTER", "MEET", "127.0.0.1", server.port, bus)
         self._until(lambda: all(self._knows(server, b"cluster_known_nodes:6") for server in self.servers))
         for primary, replica in zip(self.servers[:3], self.servers[3:], strict=True):
@@ -160,8 +186,8 @@ class Cluster:
 
     def stop(self) -> None:
         for server in self.servers:
-            if server.process.returncode is None:
-                server.stop()
+            server.stop()
+        self.servers.clear()
 
 
 @cache

@@ -16,32 +16,36 @@ from tests.store.samples import appending, claimed, journal_of
 from tests.store.valkey.conftest import QUICK
 from tests.store.valkey.servers import KEEPS, SURE, Server, free_ports
 
-PATIENT = replace(QUICK, answer_s=10.0)
 Opened = Callable[..., Awaitable[ValkeyStore]]
 
 
 class Replicated:
-    """A primary, and a replica that has all it has."""
+    """A primary and a replica."""
 
     def __init__(self) -> None:
         (port,) = free_ports(1)
         self.primary = Server(*SURE, "--repl-diskless-sync-delay", "0", port=port)
         self.replica = Server(*SURE, "--replicaof", f"127.0.0.1 {port}")
+
+    def meet(self) -> None:
+        """Wait until the replica has what the primary has."""
         self.primary.ask("SET", "sign", "1")
         assert self.primary.ask("WAIT", 1, 10_000) == 1
 
     def stop(self) -> None:
         os.kill(self.replica.process.pid, signal.SIGCONT)
         self.replica.stop()
-        if self.primary.process.returncode is None:
-            self.primary.stop()
+        self.primary.stop()
 
 
 @pytest.fixture
 def pair() -> Iterator[Replicated]:
     pair = Replicated()
-    yield pair
-    pair.stop()
+    try:
+        pair.meet()
+        yield pair
+    finally:
+        pair.stop()
 
 
 async def test_a_server_that_syncs_later_is_refused() -> None:
@@ -60,8 +64,8 @@ async def test_without_a_replica_the_disk_is_enough(opened: Opened, server: Serv
 
 async def test_what_no_replica_has_confirmed_is_not_answered(opened: Opened, pair: Replicated) -> None:
     strict = replace(pair.primary.address(), strict=True)
-    claim = await claimed(await opened(strict, PATIENT))
-    store = await opened(strict, replace(PATIENT, confirm_ms=100))
+    claim = await claimed(await opened(strict))
+    store = await opened(strict, replace(QUICK, confirm_ms=100))
     os.kill(pair.replica.process.pid, signal.SIGSTOP)
     with pytest.raises(StoreUnavailable, match="fewer than 1 replicas have confirmed that"):
         await store.commit(appending(claim.token, 0, b"a"))
@@ -71,7 +75,7 @@ async def test_what_no_replica_has_confirmed_is_not_answered(opened: Opened, pai
 
 
 async def test_a_script_that_the_server_forgot_is_confirmed_too(opened: Opened, pair: Replicated) -> None:
-    store = await opened(replace(pair.primary.address(), strict=True), PATIENT)
+    store = await opened(replace(pair.primary.address(), strict=True))
     claim = await claimed(store)
     pair.primary.ask("SCRIPT", "FLUSH")
     for at in range(3):
@@ -79,7 +83,7 @@ async def test_a_script_that_the_server_forgot_is_confirmed_too(opened: Opened, 
 
 
 async def test_a_failover_loses_nothing_that_was_answered(opened: Opened, pair: Replicated) -> None:
-    store = await opened(replace(pair.primary.address(), strict=True), PATIENT)
+    store = await opened(replace(pair.primary.address(), strict=True))
     claim = await claimed(store)
     for at in range(200):
         assert (await store.commit(appending(claim.token, at, b"%d" % at))).append is Append.done
