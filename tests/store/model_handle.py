@@ -81,8 +81,10 @@ class ModelHandle:
 
     def _wait(self, run: Run, due_ms: int | None, *, hears: bool) -> None:
         run.due_ms, run.hears = due_ms, hears
+        if due_ms is None or not self.world.listeners:
+            return
         others = [each.due_ms for each in self.world.runs.values() if each is not run and each.due_ms is not None]
-        if due_ms is not None and (not others or due_ms < min(others)):
+        if not others or due_ms < min(others):
             self.world.wake(p.Wake.timer)
 
     def _go_on(self, run: Run, status: RunStatus) -> None:

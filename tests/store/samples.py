@@ -9,16 +9,19 @@ from itertools import count
 
 from pyrula_runtime.core.ids import run_id
 from pyrula_runtime.core.locks import Token
-from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.core.status import DELIVERY, RunStatus
 from pyrula_runtime.stores.protocol import (
     Claim,
     ClaimRequest,
     Commit,
+    Delivery,
     Dossier,
     Ending,
+    Message,
     NewRun,
     Serves,
     Store,
+    Wait,
     WorkerRecord,
 )
 
@@ -93,6 +96,37 @@ async def claimed(store: Store, incarnation: str = "w-1", workflow: str = "order
     await store.submit(new_run(workflow))
     (claim,) = await store.claim(request((workflow, "1"), limit=1, incarnation=incarnation))
     return claim
+
+
+def waiting(due_ms: int | None = None, seen: int | None = 0, *, cancel_seen: bool = False) -> Ending:
+    """The ending of a turn that waits for a time, or for more messages than it has seen, or both."""
+    wait = Wait(due_ms=due_ms, inbox_seen=seen, wake_status=RunStatus.queued, cancel_seen=cancel_seen)
+    return Ending(status=RunStatus.waiting, wait=wait)
+
+
+async def suspended(
+    store: Store, due_ms: int | None = None, seen: int | None = 0, *, run: NewRun | None = None
+) -> Claim:
+    """Submit a run, take it and let it wait."""
+    await store.submit(run or new_run())
+    (claim,) = await store.claim(request(limit=1))
+    await store.commit(appending(claim.token, 0, ending=waiting(due_ms, seen)))
+    return claim
+
+
+def message(run_id: str, message_id: str = "m", body: bytes = b"{}") -> Message:
+    return Message(run_id=run_id, message_id=message_id, name="paid", body=body)
+
+
+async def send(store: Store, run_id: str, *message_ids: str) -> None:
+    """Deliver messages in this order."""
+    for message_id in message_ids:
+        assert await store.deliver(message(run_id, message_id), DELIVERY) is Delivery.delivered
+
+
+async def status_of(store: Store, run_id: str) -> RunStatus | None:
+    record = await store.read(run_id)
+    return None if record is None else record.status
 
 
 async def journal_of(store: Store, run: str) -> Sequence[bytes]:

@@ -88,3 +88,6 @@ SITES: dict[str, Callable[[Path], Site]] = {
     "redis62": partial(valkey_site, kind="redis62"),
     "cluster": cluster_site,
 }
+# The verbs of waiting are not there yet: such a store refuses them, and `contract/waiting` is for all others.
+CANNOT_WAIT = frozenset({"valkey", "redis62", "cluster"})
+WAITING = [kind for kind in SITES if kind not in CANNOT_WAIT]

@@ -3,30 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.stores.protocol import Amendment, Release, Store, Wake
+from tests.store.listening import woken_by
 from tests.store.manual_clock import ManualClock
 from tests.store.samples import COMPLETED, TTL_MS, appending, claimed, new_run
 from tests.store.sites import Site
-
-
-async def woken_by(site: Site, act: Callable[[], Awaitable[object]], kind: Wake) -> None:
-    """Listen as another process for `kind` alone, act, and wait until the wake has come."""
-    listener = await site.open()
-    rung = asyncio.Event()
-    kinds = set()
-
-    def on_wake(wake: Wake) -> None:
-        kinds.add(wake)
-        rung.set()
-
-    listening = listener.listen(on_wake, frozenset({kind}))
-    await act()
-    await asyncio.wait_for(rung.wait(), 10)
-    listening.close()
-    assert kinds == {kind}
 
 
 async def test_a_new_run_wakes(site: Site, store: Store) -> None:
