@@ -64,7 +64,7 @@ def incidents(house: Household, kind: str) -> list[dict[str, Any]]:
 def quarantined(handle: SyncRunHandle[Any]) -> tuple[str, Any]:
     """Wait until a run is in quarantine: the kind of its error, and the evidence."""
     with pytest.raises(RunQuarantined) as refused:
-        handle.result(timeout=30)
+        handle.result(timeout=120)
     error = refused.value.error
     assert error is not None
     detail: Any = error.detail
@@ -157,9 +157,9 @@ def test_a_run_that_crashes_its_worker_among_others_is_found_in_a_cell(tmp_path:
         house.ready(1)
         innocent = client.submit("thread", {"code": f"once('a') or os.getpid()\n{FREE}"})
         house.until((tmp_path / "a").exists)
-        (tmp_path / "free").touch()
         guilty = client.submit("lane", {"code": BEGUN + "ctypes.string_at(0)"})
         house.said("was killed by SIGSEGV")
+        (tmp_path / "free").touch()
         house.said(r"cell \(pid \d+\) is ready")
         kind, evidence = quarantined(guilty)
         assert kind == "WorkerCrashed"

@@ -58,7 +58,7 @@ def test_a_worker_that_dies_is_replaced_and_its_run_goes_on(tmp_path: Path, caus
         assert dead in pids.values()
         assert handle.result(timeout=30) != dead
         house.ready(1)
-        [incident] = house.document()["incidents"]
+        [incident] = [each for each in house.document()["incidents"] if each["kind"] not in ("charge", "mark")]
         assert (incident["kind"], sum(row["restarts"] for row in house.children(role="worker"))) == ("death", 1)
         assert house.stop() == 0
 
