@@ -151,6 +151,8 @@ class WaitingModel(ModelHandle):
 
     @verb
     def subscribe(self, workflow: str, version: str | None, names: frozenset[str]) -> None:
+        if self.world.subscriptions.get((workflow, version), frozenset()) == names:
+            return
         self.world.sign_of_life()
         self.world.subscriptions[workflow, version] = names
         for kept in self.world.events.values():
@@ -195,7 +197,8 @@ class WaitingModel(ModelHandle):
 
     def _purge_events(self, limit: int) -> int:
         now = self._wall_ms
-        over = [name for name, kept in self.world.events.items() if kept.left == set() and kept.over_ms <= now][:limit]
+        settled = sorted(self.world.events.items(), key=lambda item: item[1].over_ms)
+        over = [name for name, kept in settled if kept.left == set() and kept.over_ms <= now][:limit]
         for name in over:
             del self.world.events[name]
         return len(over)
