@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, multiple, rule, run_state_machine_as_test
 
@@ -73,6 +74,8 @@ COMMITS = st.builds(
     effects=EFFECTS,
 )
 ANY_RUN = request(("a", "1"), ("b", "1"), ("a", "2"), ("b", "2"), limit=1)
+# more than elsewhere, since more can happen
+MANY = settings(SETTINGS, max_examples=150)
 SCHEDULES = st.sampled_from(["s1", "s2"])
 
 
@@ -139,9 +142,12 @@ class Waiting(Histories):
     def wake_due(self, limit: int, *, again: bool) -> None:
         self.same(lambda store: store.wake_due(DUE, limit), again=again)
 
-    @rule(ms=st.sampled_from([1, 499, 1_000]))
-    def a_moment_passes(self, ms: int) -> None:
+    @rule(ms=st.sampled_from([1, 499, 500, 1_000]), message=st.none() | MESSAGES, limit=st.integers(1, 3))
+    def a_moment_passes(self, ms: int, message: p.Message | None, limit: int) -> None:
         self.clock.move(ms)
+        if message is not None:
+            self._send(message, again=False)
+        self.wake_due(limit, again=False)
 
     @rule(name=SCHEDULES, rev=st.integers(0, 4), after_ms=st.none() | AFTER_MS, again=st.booleans())
     def put_schedule(self, name: str, rev: int, after_ms: int | None, *, again: bool) -> None:
@@ -190,10 +196,18 @@ class Waiting(Histories):
         query = replace(query, parent=parent, schedule_id=schedule)
         self.same(lambda store: store.find(query))
 
-    @rule(run=RUNS, after=st.integers(0, 3))
-    def read_what_came_and_what_was_told(self, run: str, after: int) -> None:
+    @rule(run=RUNS, after=st.integers(0, 3), limit=st.integers(0, 2))
+    def read_what_came_and_what_was_told(self, run: str, after: int, limit: int) -> None:
         self.same(lambda store: store.read_inbox(run, after))
-        self.same(lambda store: store.read_facts(run, after, 2))
+        self.same(lambda store: store.read_facts(run, after, limit))
+
+    @rule()
+    def read_all_that_was_told(self) -> None:
+        for record in self.same(lambda store: store.find(p.RunQuery())):
+            self._facts(record.run_id)
+
+    def _facts(self, run_id: str) -> None:
+        self.same(lambda store: store.read_facts(run_id, 0, 99))
 
     @invariant()
     def the_stores_agree_on_what_is_waited_for(self) -> None:
@@ -211,4 +225,4 @@ def test_histories_of_waiting(kind: str) -> None:
         pass
 
     OnKind.kind = kind
-    run_state_machine_as_test(OnKind, settings=SETTINGS)
+    run_state_machine_as_test(OnKind, settings=MANY)

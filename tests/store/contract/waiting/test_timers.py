@@ -43,10 +43,17 @@ async def test_a_run_is_woken_once(store: Store, clock: ManualClock) -> None:
 
 async def test_those_that_are_due_first_are_woken_first(store: Store, clock: ManualClock) -> None:
     now = clock.wall_ms()
-    claims = [await suspended(store, due_ms=now + after) for after in (30, 10, 20)]
+    claims = [await suspended(store, due_ms=now + after) for after in (30, 10, 20, 41)]
     clock.move(40)
     assert await store.wake_due(DUE, 2) == Woken(woken=2, next_due_ms=now + 30, now_ms=now + 40)
-    assert [await status_of(store, claim.token.run_id) for claim in claims] == ["waiting", "queued", "queued"]
+    assert [await status_of(store, claim.token.run_id) for claim in claims] == [
+        "waiting",
+        "queued",
+        "queued",
+        "waiting",
+    ]
+    # what is due takes nothing along that is not
+    assert await store.wake_due(DUE, 9) == Woken(woken=1, next_due_ms=now + 41, now_ms=now + 40)
 
 
 async def test_ten_thousand_that_are_due_at_once_are_woken_in_batches(store: Store, clock: ManualClock) -> None:
