@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pyrula_runtime.blackbox import Executing, Nobody
+from pyrula_runtime.blackbox import Executing
 from pyrula_runtime.blackbox.layout import box_path
 from pyrula_runtime.blackbox.peephole import Glance, Peephole
 from pyrula_runtime.core.standstill import (
@@ -110,6 +110,7 @@ class _Watched:
         self._lock_ms = 0
         self._lock_since_ms = 0
         self._looked_ms = 0
+        self._whose: Executing | None = None  # of the code that is stuck
         self._told: LaneSeen | None = None
 
     def close(self) -> None:
@@ -132,8 +133,10 @@ class _Watched:
         holder = self._holder(before, sample)
         self.stuck = self.stuck.then(before, sample, (holder.run_id, holder.entries) if holder else None)
         self._keep_lock(glance.store_lock_since_ms or 0, sample)
-        whose = holder if self.stuck.verdict is Verdict.held_elsewhere else glance.lane
-        return self._tell(whose, now_ms)
+        # what was known stays so while it is the same code, though this look could not tell
+        known = (each for each in (holder, glance.lane, self._whose) if isinstance(each, Executing))
+        self._whose = next((each for each in known if each.entries == self.stuck.entries), None)
+        return self._tell(now_ms)
 
     def _sample(self, glance: Glance, now_ms: int, late_ms: int) -> Sample:
         run_id, entries, since_ms = _on_lane(glance, now_ms)
@@ -184,7 +187,7 @@ class _Watched:
             self._lock_ms += max(0, sample.at_ms - max(self._looked_ms, since_ms) - sample.late_ms)
         self._looked_ms = sample.at_ms
 
-    def _tell(self, whose: Executing | Nobody | None, now_ms: int) -> LaneSeen | None:
+    def _tell(self, now_ms: int) -> LaneSeen | None:
         stuck_ms = int(self.stuck.for_ms)
         is_stuck, verdict = stuck_ms >= _TOLD_MS, self.stuck.verdict
         told, self._told = self._told, None
@@ -198,7 +201,7 @@ class _Watched:
             stuck_ms=stuck_ms if is_stuck else 0,
             lock_ms=self._lock_ms,
         )
-        if is_stuck and isinstance(whose, Executing) and self.stuck.entries == whose.entries:
+        if is_stuck and (whose := self._whose) is not None:
             event = replace(
                 event,
                 run_id=whose.run_id,
