@@ -50,7 +50,9 @@ def blocked_too_long(draft: Draft, child: Child, why: str) -> None:
 def keeps_lock(draft: Draft, child: Child) -> None:
     """It stands still with the store's write lock, and so does every other process of the host: at once."""
     lasted = exits.lasted(LOCK_MS)
-    told = findings.finding(child, Cause.store_frozen)
+    # no time for another look, but its stack may have been taken when its block was told
+    seen = {"line": child.blocked.line, "stack": cut(child.blocked.stack)} if child.blocked else {}
+    told = findings.finding(child, Cause.store_frozen, **seen)
     why = f"it stood still for {lasted} with the store's write lock"
     _execute(draft, child, Sentence(finding=told, why=why, at_ms=draft.now_ms))
 

@@ -252,7 +252,8 @@ def _wrong_evidence(workflow: str, run: dict[str, Any]) -> list[str]:
     detail = (run["error"] or {}).get("detail") or {}
     evidence = detail.get("evidence") or {}
     found = (detail.get("cause"), evidence.get("step"))
-    if found == (wanted.cause, wanted.step) and (not wanted.code or wanted.place in f"{evidence.get('line')} "):
+    is_right = found[0] in (wanted.cause, wanted.or_cause) and found[1] == wanted.step
+    if is_right and (not wanted.code or wanted.place in f"{evidence.get('line')} "):
         return []
     told = json.dumps({"charges": run["charges"], "marks": run["marks"], "error": run["error"]}, default=str)[:3_000]
     return [

@@ -65,6 +65,7 @@ class Verdict:
     step: str
     cause: str
     code: str = ""
+    or_cause: str = ""  # if it had the store's write lock each time
 
     @property
     def place(self) -> str:
@@ -75,7 +76,7 @@ class Verdict:
 
 VERDICTS = {
     "sleeps": Verdict(step="sleep", cause="loop_blocked", code="time.sleep(3600)"),
-    "matches": Verdict(step="match", cause="loop_blocked", code="re.match("),
+    "matches": Verdict(step="match", cause="loop_blocked", code="re.match(", or_cause="store_frozen"),
     "segfaults": Verdict(step="segfault", cause="crashed", code="ctypes.string_at(0)"),
     "aborts": Verdict(step="abort", cause="crashed", code="os.abort()"),
     "leaves": Verdict(step="leave", cause="exited", code="os._exit(7)"),

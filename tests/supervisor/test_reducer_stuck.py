@@ -77,6 +77,17 @@ def test_whoever_stands_still_with_the_stores_lock_is_killed_at_once(verdict: Ve
     assert finding_of(on, worker.name).cause == "store_frozen"
 
 
+def test_what_was_seen_of_a_block_goes_into_the_finding_of_a_frozen_store() -> None:
+    on = running(procs=1)
+    (worker,) = on.of()
+    stuck(on, worker, 2_250, HELD)
+    on.say(worker, Stack(incarnation=worker.name, text=STACK))
+    look(on, worker, 2_500, HELD, lock_ms=2_000)
+    on.settle()
+    found = finding_of(on, worker.name)
+    assert (found.cause, found.line, found.stack) == ("store_frozen", "/srv/app.py:9 in slow", STACK)
+
+
 def test_a_slow_writer_is_not_killed_for_its_lock() -> None:
     on = running(procs=1)
     (worker,) = on.of()
