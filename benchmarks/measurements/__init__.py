@@ -9,6 +9,7 @@ from benchmarks.measurements import (
     attribution,
     cold,
     faults,
+    five_steps,
     household,
     idle,
     isolation,
@@ -18,12 +19,16 @@ from benchmarks.measurements import (
     neighbours,
     overhead,
     probes,
+    queue_idle,
+    queue_latency,
+    queues,
     recovery,
     replacement,
     resume,
     size,
     stopping,
     throughput,
+    waiting,
 )
 
 MEASUREMENTS: dict[str, Callable[[], Measurement]] = {
@@ -44,5 +49,10 @@ MEASUREMENTS: dict[str, Callable[[], Measurement]] = {
     "isolation": isolation.measurement,
     "faults": faults.measurement,
     "neighbours": neighbours.measurement,
+    "queues": queues.measurement,
+    "queue_latency": queue_latency.measurement,
+    "waiting": waiting.measurement,
+    "five_steps": five_steps.measurement,
+    "queue_idle": queue_idle.measurement,
     "overhead": overhead.measurement,
 }
