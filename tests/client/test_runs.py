@@ -82,7 +82,7 @@ async def compensate() -> None: ...
 
 
 @workflow
-async def gated(ctx: WorkflowContext) -> str:
+async def barred(ctx: WorkflowContext) -> str:
     try:
         return await ctx.step(wait_at_gate)
     except asyncio.CancelledError:
@@ -126,8 +126,8 @@ async def test_a_result_is_waited_for_without_looking_all_the_time(
         return read(run_id)
 
     monkeypatch.setattr(store, "read", counted)
-    async with WorkflowClient(store) as client, worker_in(tmp_path, gated):
-        run = await client.submit(gated)
+    async with WorkflowClient(store) as client, worker_in(tmp_path, barred):
+        run = await client.submit(barred)
         waiting = asyncio.create_task(run.result())
         await reached()
         with pytest.raises(TimeoutError, match=f"run {run.run_id} has not ended within 0.05 s"):
@@ -141,8 +141,8 @@ async def test_a_result_is_waited_for_without_looking_all_the_time(
 
 async def test_every_waiter_is_told(tmp_path: Path) -> None:
     gate.open()
-    async with served(tmp_path, gated) as client:
-        runs = [await client.submit(gated) for _ in range(20)]
+    async with served(tmp_path, barred) as client:
+        runs = [await client.submit(barred) for _ in range(20)]
         async with asyncio.timeout(LIMIT_S):
             assert await asyncio.gather(*(run.result() for run in runs)) == ["through"] * 20
 
@@ -169,19 +169,19 @@ async def test_who_waits_when_the_client_is_closed_is_told(url: str, monkeypatch
 
     monkeypatch.setattr(store, "listen", listen_and_tell)
     client = WorkflowClient(store)
-    run = await client.submit("gated")
+    run = await client.submit("barred")
     waiting = asyncio.create_task(run.result())
     await listened.wait()
     await client.close()
     with pytest.raises(UsageError, match="this client has been closed"):
         await asyncio.wait_for(waiting, LIMIT_S)
     with pytest.raises(UsageError, match="this client has been closed"):
-        await client.submit("gated")
+        await client.submit("barred")
     await client.close()
 
 
 async def test_a_run_that_is_not_there(client: WorkflowClient) -> None:
-    run = client.handle("gated", NOBODY)
+    run = client.handle("barred", NOBODY)
     for act in (run.status, run.result, run.cancel, run.describe):
         with pytest.raises(RunNotFound, match=NOBODY):
             await act()
@@ -190,14 +190,14 @@ async def test_a_run_that_is_not_there(client: WorkflowClient) -> None:
     with pytest.raises(RunNotFound):
         await client.requeue(NOBODY)
     with pytest.raises(UsageError, match="must be 1 to 128"):
-        client.handle("gated", "no id")
+        client.handle("barred", "no id")
     with pytest.raises(UsageError, match="is no workflow"):
         client.handle(len, NOBODY)  # type: ignore[call-overload]
-    assert repr(run) == f"<run {NOBODY} of workflow 'gated'>"
+    assert repr(run) == f"<run {NOBODY} of workflow 'barred'>"
 
 
 async def test_signals_are_kept_once_per_id(client: WorkflowClient, url: str) -> None:
-    run = await client.submit("gated")
+    run = await client.submit("barred")
     await run.signal("go", {"a": 1}, message_id="m")
     await run.signal("go", {"a": 1}, message_id="m")
     await run.signal("go")
@@ -218,7 +218,7 @@ async def test_signals_are_kept_once_per_id(client: WorkflowClient, url: str) ->
 
 
 async def test_a_run_that_nobody_took_is_cancelled_at_once(client: WorkflowClient) -> None:
-    run = await client.submit("gated")
+    run = await client.submit("barred")
     waiting = asyncio.create_task(run.result())
     await run.cancel()
     await run.cancel()
@@ -228,8 +228,8 @@ async def test_a_run_that_nobody_took_is_cancelled_at_once(client: WorkflowClien
 
 
 async def test_a_running_run_unwinds_with_its_compensation(tmp_path: Path) -> None:
-    async with served(tmp_path, gated) as client:
-        run = await client.submit(gated)
+    async with served(tmp_path, barred) as client:
+        run = await client.submit(barred)
         await reached()
         await run.cancel()
         await run.cancel()
@@ -245,8 +245,8 @@ async def test_a_running_run_unwinds_with_its_compensation(tmp_path: Path) -> No
 
 async def test_a_run_that_ended_cannot_be_cancelled(tmp_path: Path) -> None:
     gate.open()
-    async with served(tmp_path, gated) as client:
-        run = await client.submit(gated)
+    async with served(tmp_path, barred) as client:
+        run = await client.submit(barred)
         await run.result(LIMIT_S)
         with pytest.raises(IllegalTransition, match=f"run {run.run_id} has completed already"):
             await run.cancel()
@@ -322,8 +322,8 @@ async def claimed(store: Store, workflow: str) -> Any:
 async def test_quarantined_and_paused_runs_start_afresh(url: str, status: RunStatus) -> None:
     store = open_store(url)
     async with WorkflowClient(store) as client:
-        run = await client.submit("gated")
-        claim = await claimed(store, "gated")
+        run = await client.submit("barred")
+        claim = await claimed(store, "barred")
         error = dump_error(ErrorRecord(type="EventLoopBlocked", message="blocked"))
         evidence = Evidence(at_ms=1, cause=Cause.loop_blocked, worker="w")
         charges = (Charge(at_ms=1, evidence=evidence), Charge(at_ms=2, evidence=evidence))
@@ -339,14 +339,14 @@ async def test_quarantined_and_paused_runs_start_afresh(url: str, status: RunSta
         await client.requeue(run.run_id)
         told = await run.describe()
         assert (told["status"], told["charges"], told["error"], told["finished_ms"]) == ("queued", [], None, None)
-        assert (await claimed(store, "gated")).token.fence == claim.token.fence + 1
+        assert (await claimed(store, "barred")).token.fence == claim.token.fence + 1
 
 
 async def test_a_paused_run_is_cancelled_at_once(url: str) -> None:
     store = open_store(url)
     async with WorkflowClient(store) as client:
-        run = await client.submit("gated")
-        claim = await claimed(store, "gated")
+        run = await client.submit("barred")
+        claim = await claimed(store, "barred")
         await store.release(Release(token=claim.token, status=RunStatus.paused, ready=False))
         await run.cancel()
         assert await run.status() is RunStatus.cancelled
@@ -355,7 +355,7 @@ async def test_a_paused_run_is_cancelled_at_once(url: str) -> None:
 async def test_an_act_is_decided_anew_if_the_run_changed_meanwhile(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     store = open_store(url)
     async with WorkflowClient(store) as client:
-        run = await client.submit("gated")
+        run = await client.submit("barred")
         amend = store.amend
         tried = 0
 
@@ -363,7 +363,7 @@ async def test_an_act_is_decided_anew_if_the_run_changed_meanwhile(url: str, mon
             nonlocal tried
             tried += 1
             if tried == 1:
-                await claimed(store, "gated")
+                await claimed(store, "barred")
             return await amend(amendment)
 
         monkeypatch.setattr(store, "amend", amend_late)
