@@ -165,7 +165,9 @@ def _charged(record: Record, evidence: Evidence, budget: Budget, *, with_marks: 
     marks = () if with_marks else record.marks
     is_over = len(charges) > budget.max_retries
     changed = Record(charges=kept, marks=marks, is_suspect=not is_over)
-    return Judgement(record=changed, charged=count, error=poisoned(len(charges), evidence) if is_over else None)
+    return Judgement(
+        record=changed, charged=count, error=poisoned(len(charges), _most_telling(charges)) if is_over else None
+    )
 
 
 def _marked(record: Record, evidence: Evidence, death: Death, *, executing: bool) -> Record:
@@ -196,6 +198,12 @@ def _of_run(evidence: Evidence, found: Executing | None) -> Evidence:
     if found is None or evidence.op_id:
         return evidence
     return replace(evidence, op_id=found.op_id, step=found.step, for_ms=evidence.for_ms or found.for_ms)
+
+
+def _most_telling(charges: Sequence[Charge]) -> Evidence:
+    """The newest evidence of what the run's own code did: of a kill from outside nobody can tell why."""
+    own = [each.evidence for each in charges if each.evidence.cause not in FROM_OUTSIDE]
+    return own[-1] if own else charges[-1].evidence
 
 
 def _with_few_stacks(charges: Sequence[Charge]) -> tuple[Charge, ...]:

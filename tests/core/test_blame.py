@@ -269,6 +269,13 @@ def test_the_error_says_what_the_code_did_and_where(cause: Cause, kind: str) -> 
     assert " in " not in nowhere.message
 
 
+def test_it_is_quarantined_for_what_its_code_did_though_kills_from_outside_came_after_it() -> None:
+    killed = death(Cause.killed, at_step(), cell=True)
+    judgement = after(death(Cause.crashed, at_step()), killed, killed, killed)
+    assert judgement.error is not None
+    assert (judgement.error.type, judgement.error.detail["cause"]) == ("WorkerCrashed", "crashed")
+
+
 def test_charges_older_than_the_window_do_not_count() -> None:
     crashes = [death(Cause.crashed, at_step(), at_ms=number * HOUR_MS // 3) for number in range(12)]
     judgement = after(*crashes)
