@@ -7,7 +7,17 @@ from itertools import product
 import pytest
 
 from pyrula_runtime.core.errors import IllegalTransition
-from pyrula_runtime.core.status import CANCELLATION, DELIVERY, DUE, TERMINAL, TRANSITIONS, RunEvent, RunStatus, after, diagram
+from pyrula_runtime.core.status import (
+    CANCELLATION,
+    DELIVERY,
+    DUE,
+    TERMINAL,
+    TRANSITIONS,
+    RunEvent,
+    RunStatus,
+    after,
+    diagram,
+)
 
 # Written from the design, not from the table: what may happen in each state, and what comes of it.
 ALLOWED = """

@@ -146,13 +146,15 @@ def test_commands_exist() -> None:
 def test_what_does_nothing_yet_is_marked() -> None:
     names = {each.name for each in (*OPTIONS, *SUPERVISOR_OPTIONS, *SETTINGS)}
     assert names >= LATER
-    sources = [path.read_text() for path in (ROOT / "pyrula_runtime").rglob("*.py") if path.name != "options.py"]
+    folders = ROOT / "pyrula_runtime", ROOT / "pyrula_supervisor"
+    paths = [path for folder in folders for path in folder.rglob("*.py")]
+    sources = [path.read_text() for path in paths if path != ROOT / "pyrula_runtime" / "options.py"]
     fields = {each.name: each.field for each in OPTIONS if not each.name.startswith("poison.")}
     assert set(fields.values()) <= set(WorkerOptions.__dataclass_fields__)
     unused = {
         name
         for name, field in fields.items()
-        if not any(re.search(rf"options\.{field}\b", source) for source in sources)
+        if not any(re.search(rf"(?:options|worker)\.{field}(?:_s)?\b", source) for source in sources)
     }
     assert unused == {name for name in LATER if name in fields}
     own = [path.read_text() for path in (ROOT / "pyrula_supervisor").rglob("*.py")]
