@@ -13,28 +13,12 @@ from enum import StrEnum
 
 from pyrula_runtime.core.errors import ErrorRecord
 from pyrula_runtime.core.errors import Json as Json
-from pyrula_runtime.core.tree import OnEnd
 
 
 class OpKind(StrEnum):
-    """The kinds of durable operations: one that is performed, those that wait, and marks, which are made at once."""
+    """The kinds of durable operations."""
 
     step = "step"
-    sleep = "sleep"
-    signal = "signal"
-    child = "child"
-    timeout = "timeout"
-    patch = "patch"
-    emit = "emit"
-    tell = "tell"  # to a child: a signal or a cancel
-
-    @property
-    def is_mark(self) -> bool:
-        """Whether it has its outcome as soon as it is asked for."""
-        return self in _MARKS
-
-
-_MARKS = frozenset({OpKind.patch, OpKind.emit, OpKind.tell})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,22 +35,20 @@ class Op:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """An operation gave a value. `message` is the number of the message that brought it (0: none did)."""
+    """An operation gave a value."""
 
     op: Op
     at_ms: int
     value: Json
-    message: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """An operation gave up. `message` is the number of the message that told so (0: none did)."""
+    """An operation gave up."""
 
     op: Op
     at_ms: int
     error: ErrorRecord
-    message: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,16 +68,6 @@ class AttemptFailed:
     number: int
     error: ErrorRecord
     retry_at_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
-    """The run `child_id` was started for an operation, in the same write; its outcome comes as a message."""
-
-    op: Op
-    at_ms: int
-    child_id: str
-    on_end: OnEnd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +92,7 @@ class Requeued:
     void_from: int
 
 
-OpEntry = Completed | Failed | Withdrawn | AttemptFailed | Started
+OpEntry = Completed | Failed | Withdrawn | AttemptFailed
 ReplayedEntry = OpEntry | CancelRequested | DeadlinePassed
 Entry = ReplayedEntry | Requeued
 
@@ -129,25 +101,17 @@ def in_force(journal: Sequence[Entry]) -> list[tuple[int, ReplayedEntry]]:
     """The entries that still count, each with its position.
 
     A `Requeued` voids what it says, and with it the failed attempts of operations that have no outcome before that:
-    they are tried anew, with their whole number of attempts. The start of a child goes with its voided failure, so that
-    another child is started; one that completed is not, its outcome is still there.
+    they are tried anew, with their whole number of attempts.
     """
     kept: list[tuple[int, ReplayedEntry]] = []
     for position, entry in enumerate(journal):
         if isinstance(entry, Requeued):
-            broken = {each.op.op_id for at, each in kept if at >= entry.void_from and isinstance(each, Failed)}
             kept = [pair for pair in kept if pair[0] < entry.void_from]
             settled = {each.op.op_id for _, each in kept if isinstance(each, Completed | Failed | Withdrawn)}
-            kept = [pair for pair in kept if not _is_undone(pair[1], settled, broken)]
+            kept = [pair for pair in kept if not isinstance(pair[1], AttemptFailed) or pair[1].op.op_id in settled]
         else:
             kept.append((position, entry))
     return kept
-
-
-def _is_undone(entry: ReplayedEntry, settled: set[str], broken: set[str]) -> bool:
-    if isinstance(entry, AttemptFailed):
-        return entry.op.op_id not in settled
-    return isinstance(entry, Started) and entry.op.op_id in broken
 
 
 def requeue_from(journal: Sequence[Entry], failed_op: str | None) -> int:
