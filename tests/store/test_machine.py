@@ -24,7 +24,7 @@ from pyrula_runtime.core.status import DELIVERY, TERMINAL, RunStatus
 from pyrula_runtime.stores import protocol as p
 from tests.store.model import ModelStore
 from tests.store.samples import DAY_MS, TTL_MS, new_run, worker
-from tests.store.sites import CANNOT_WAIT, SITES
+from tests.store.sites import CANNOT_WAIT, HAS_REDIS, SITES
 from tests.store.world import World
 
 Pair = tuple[Token, Token]  # the same claim in the model and in the store
@@ -286,6 +286,9 @@ class OnCluster(Histories):
 SETTINGS = settings(
     max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
 )
-TestOnSqlite, TestOnValkey, TestOnRedis = OnSqlite.TestCase, OnValkey.TestCase, OnRedis.TestCase
+TestOnSqlite, TestOnValkey = OnSqlite.TestCase, OnValkey.TestCase
 TestOnCluster = pytest.mark.xdist_group("cluster")(OnCluster.TestCase)
-TestOnSqlite.settings = TestOnValkey.settings = TestOnRedis.settings = TestOnCluster.settings = SETTINGS
+TestOnSqlite.settings = TestOnValkey.settings = TestOnCluster.settings = SETTINGS
+if HAS_REDIS:
+    TestOnRedis = OnRedis.TestCase
+    TestOnRedis.settings = SETTINGS
