@@ -9,7 +9,6 @@ from benchmarks.measurements import (
     attribution,
     cold,
     faults,
-    five_steps,
     household,
     idle,
     isolation,
@@ -19,16 +18,12 @@ from benchmarks.measurements import (
     neighbours,
     overhead,
     probes,
-    queue_idle,
-    queue_latency,
-    queues,
     recovery,
     replacement,
     resume,
     size,
     stopping,
     throughput,
-    waiting,
 )
 
 MEASUREMENTS: dict[str, Callable[[], Measurement]] = {
@@ -49,10 +44,5 @@ MEASUREMENTS: dict[str, Callable[[], Measurement]] = {
     "isolation": isolation.measurement,
     "faults": faults.measurement,
     "neighbours": neighbours.measurement,
-    "queues": queues.measurement,
-    "queue_latency": queue_latency.measurement,
-    "waiting": waiting.measurement,
-    "five_steps": five_steps.measurement,
-    "queue_idle": queue_idle.measurement,
     "overhead": overhead.measurement,
 }
