@@ -35,8 +35,8 @@ def scale_asked(draft: Draft, event: ScaleAsked) -> None:
 
 
 def dump_asked(draft: Draft, event: DumpAsked) -> None:
-    """Ask the worker of a slot for its lane's stack."""
-    sharing = sorted(draft.state.of_slot(event.slot), key=lambda child: (child.serving, child.asked_ms))
+    """Ask the worker of a slot for its lane's stack: of several the stuck one, not its stand-in."""
+    sharing = sorted(draft.state.of_slot(event.slot), key=lambda child: (child.stuck, child.serving, child.asked_ms))
     if not sharing:
         draft.answer(event.asker, f"slot {event.slot} has no worker now, so there is no stack", ok=False)
         return

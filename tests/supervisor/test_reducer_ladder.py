@@ -9,6 +9,7 @@ import pytest
 from pyrula_runtime.core.standstill import Verdict
 from pyrula_runtime.wire import Blocked, Role, Stack, Unblocked
 from pyrula_supervisor.actions import BlockOver, Incident, Spawn, TakeStack
+from pyrula_supervisor.events import DumpAsked
 from pyrula_supervisor.ladder import Rung
 from pyrula_supervisor.tables import ChildState
 from tests.supervisor.fake_processes import SIGKILL, running
@@ -103,6 +104,17 @@ def test_a_surge_comes_beside_a_stuck_worker_and_takes_its_place() -> None:
     on.settle()
     assert [child.incarnation for child in on.state.of_slot(1)] == [surge.name]
     assert (on.state.ready_workers, on.state.extras) == (2, 0)
+
+
+def test_a_dump_shows_the_stuck_worker_and_not_its_stand_in() -> None:
+    on = running(procs=1)
+    worker = on.of(slot=0)[0]
+    stuck(on, worker, 5_000)
+    on.settle()
+    assert len(on.of(Role.surge)) == 1
+    before = list(on.dumped)
+    on.feed(DumpAsked(now_ms=on.now_ms, slot=0, asker=1))
+    assert on.dumped == [*before, worker.name]
 
 
 def test_a_lane_that_goes_round_before_the_surge_is_there_serves_until_then() -> None:

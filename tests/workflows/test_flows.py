@@ -332,7 +332,7 @@ async def test_tasks_of_a_body_are_branches(tmp_path: Path) -> None:
 
 
 @workflow
-async def sleeps(ctx: WorkflowContext) -> None:
+async def dozes(ctx: WorkflowContext) -> None:
     await asyncio.sleep(1)
 
 
@@ -344,7 +344,7 @@ async def steps_in_a_step(ctx: WorkflowContext) -> None:
     await ctx.step(inner)
 
 
-@pytest.mark.parametrize(("flow", "hint"), [(sleeps, "would not survive a replay"), (steps_in_a_step, "in the body")])
+@pytest.mark.parametrize(("flow", "hint"), [(dozes, "would not survive a replay"), (steps_in_a_step, "in the body")])
 async def test_what_would_break_a_replay_is_refused(tmp_path: Path, flow: Any, hint: str) -> None:
     async with served(tmp_path, flow) as client:
         with pytest.raises(RunFailed, match=hint):
