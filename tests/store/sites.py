@@ -93,5 +93,5 @@ HAS_REDIS = sys.version_info < (3, 12)
 if HAS_REDIS:
     SITES["redis62"] = partial(valkey_site, kind="redis62")
 # The verbs of waiting are not there yet: such a store refuses them, and `contract/waiting` is for all others.
-CANNOT_WAIT = frozenset({"valkey", "redis62", "cluster"})
+CANNOT_WAIT = SITES.keys() & {"valkey", "redis62", "cluster"}
 WAITING = [kind for kind in SITES if kind not in CANNOT_WAIT]
