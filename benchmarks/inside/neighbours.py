@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import time
 from functools import cache
@@ -26,7 +25,8 @@ def block(how: str) -> None:
     if how == "sleeps":
         time.sleep(seconds)
     else:
-        ctypes.PyDLL(None).sleep(seconds)  # a foreign function of this kind keeps the GIL
+        deadline_s = time.monotonic() + seconds
+        any(map(deadline_s.__lt__, iter(time.monotonic, None)))  # all of it in C, which no signal cuts short
     _pen().note("released", how)
 
 

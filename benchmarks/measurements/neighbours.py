@@ -35,7 +35,7 @@ def measurement() -> Measurement:
         title=f"Quick jobs while a neighbour blocks its worker for {_BLOCK_S} s, 2 worker processes",
         about=(
             f"A quick job every {_PAUSE_MS} ms from just before its submit to its last line, of those submitted during "
-            "the block. GIL free: time.sleep. GIL held: a sleep in C that keeps the GIL. Told: what the system says of "
+            "the block. GIL free: time.sleep. GIL held: a loop in C that keeps the GIL. Told: what the system says of "
             "the blocking job while it blocks."
         ),
         metrics=tuple(
