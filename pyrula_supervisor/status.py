@@ -233,7 +233,7 @@ def degraded(state: State, now_ms: int) -> list[str]:
 
 def _slot_faults(state: State, at_ms: int) -> Iterator[str]:
     for slot in state.slots:
-        if any(child.serving and not child.stuck for child in state.of_slot(slot.number)):
+        if any(child.serving for child in state.of_slot(slot.number)):
             continue
         last = f": {slot.last_exit}" if slot.last_exit else ""
         if any(child.coming for child in state.of_slot(slot.number)):

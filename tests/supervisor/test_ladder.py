@@ -125,6 +125,18 @@ def test_a_run_that_holds_the_gil_is_named_charged_and_put_in_quarantine(house: 
     assert house.stop() == 0
 
 
+def test_a_thread_that_holds_the_gil_is_told_from_the_lane(tmp_path: Path) -> None:
+    with hurried(tmp_path, procs=1) as house, house.client() as client:
+        house.ready(1)
+        guilty = client.submit("thread", {"code": BEGUN + REGEX})
+        stuck = begun(house)
+        told = house.said(rf"\(pid {stuck}\) is blocked for .* with the GIL held by run (\S+) \(thread, .* at (.+)$")
+        assert (told[1], "in_thread" in told[2]) == (guilty.run_id, True)
+        kind, evidence = quarantined(guilty)
+        assert (kind, evidence["step"]) == ("EventLoopBlocked", "in_thread")
+        assert {each["run_id"] for each in incidents(house, "block")} == {guilty.run_id}
+
+
 @pytest.mark.parametrize("code", [FREE, REGEX])
 def test_innocents_of_a_stuck_lane_go_on_elsewhere_uncharged(tmp_path: Path, code: str) -> None:
     with hurried(tmp_path, procs=1) as house, house.client() as client:

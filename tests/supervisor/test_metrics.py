@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pyrula_runtime.wire import Blocked, Role
+from pyrula_runtime.wire import Blocked, Judged, Role
 from pyrula_supervisor import metrics, status
-from pyrula_supervisor.actions import Incident
+from pyrula_supervisor.actions import BlockOver, Incident
 from pyrula_supervisor.events import Exited, Said
 from pyrula_supervisor.facts import MAX_INCIDENTS, SUPERVISOR, Facts, Observations
-from pyrula_supervisor.model import State
+from pyrula_supervisor.model import Child, State
 from pyrula_supervisor.tables import ChildState
 from pyrula_supervisor.weights import Weight
-from tests.supervisor.states import IDENTITY, NOW_MS, WALL_MS, clerk, report, supervised, worker
+from tests.supervisor.states import IDENTITY, NOW_MS, WALL_MS, clerk, queue, report, supervised, worker
+
+COUNTS = {"suspects": 3, "quarantined": 4}
+
+
+def surge(slot: int) -> Child:
+    return worker(slot, incarnation=f"s{slot}", role=Role.surge)
+
+
+def cell() -> Child:
+    return worker(-1, incarnation="c", role=Role.cell)
 
 
 def series(state: State, facts: Facts) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -101,6 +112,35 @@ def test_rates_come_to_rest_and_the_gone_are_counted() -> None:
     assert facts.rates == {}
     assert facts.turns_of_the_gone == {(Role.worker, 0): 95}
     assert (facts.clerk_restarts, facts.clerk_last_exit) == (1, "was killed by SIGKILL")
+
+
+def test_stuck_lanes_and_blame_are_counted() -> None:
+    seen = Observations(IDENTITY)
+    state = supervised([worker(0, surged=True), surge(0), cell(), clerk()], queue=queue(counts=COUNTS))
+    for for_ms in (2_400, 7_000, 400_000):
+        seen.block_over(BlockOver(for_ms=for_ms))
+    facts: dict[str, Any] = {"worker": "w9", "run_id": "r", "workflow": "order", "cause": "crashed", "charged": 2}
+    judged = Judged(incarnation="clerk", **facts)
+    seen.happened(Said(now_ms=NOW_MS, incarnation="clerk", message=judged), state)
+    seen.noted(Incident(kind="block", text="", verdict="held_on_cpu"), WALL_MS)
+    found = series(state, seen.facts(NOW_MS))
+    expected = {
+        ("pyrula_lane_block_seconds_bucket", (("le", "2.5"),)): 1,
+        ("pyrula_lane_block_seconds_bucket", (("le", "300"),)): 2,
+        ("pyrula_lane_block_seconds_bucket", (("le", "+Inf"),)): 3,
+        ("pyrula_lane_block_seconds_sum", ()): 409.4,
+        ("pyrula_lane_block_seconds_count", ()): 3,
+        ("pyrula_charges_total", (("cause", "crashed"),)): 2,
+        ("pyrula_charges_total", (("cause", "loop_blocked"),)): 0,
+        ("pyrula_incidents_total", (("kind", "block"), ("verdict", "held_on_cpu"))): 1,
+        ("pyrula_surge_children", ()): 1,
+        ("pyrula_cells", ()): 1,
+        ("pyrula_suspects", ()): 3,
+        ("pyrula_quarantined_runs", ()): 4,
+        # a surge counts in its slot, which may become its own
+        ("pyrula_child_turns_done_total", (("role", "worker"), ("slot", "0"))): 14,
+    }
+    assert {key: found.get(key) for key in expected} == expected
 
 
 def test_incidents_are_kept_newest_first_and_counted_for_ever() -> None:

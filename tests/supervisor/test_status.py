@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from pyrula_runtime.core.standstill import Verdict
 from pyrula_runtime.wire import Blocked, Role
 from pyrula_supervisor import status
+from pyrula_supervisor.events import LaneSeen
 from pyrula_supervisor.facts import Facts
+from pyrula_supervisor.ladder import Rung
 from pyrula_supervisor.model import Generation, Pace, Reload, Slot, State
 from pyrula_supervisor.options import Policy
 from pyrula_supervisor.pages import Pages
@@ -126,6 +129,21 @@ def test_a_blocked_child_says_by_what_and_gets_older() -> None:
         "op_id": "",
         "hint": "",
     }
+
+
+def test_surges_cells_and_those_that_stand_still_are_shown() -> None:
+    seen = LaneSeen(now_ms=NOW_MS, incarnation="w0", verdict=Verdict.stopped, stuck_ms=0)
+    surge = worker(0, incarnation="s0", role=Role.surge)
+    cell = worker(-1, incarnation="c", role=Role.cell)
+    stuck = worker(1, rung=Rung.replaced, surged=True, state=ChildState.blocked)
+    document = told(supervised([worker(0, seen=seen), surge, stuck, cell, clerk()], suspects=2))
+    rows = [(child["role"], child["slot"], child["stands"]) for child in document["children"]]
+    assert rows == [("worker", 0, "stopped"), ("worker", 1, ""), ("surge", 0, ""), ("cell", -1, ""), ("clerk", -1, "")]
+    degraded = document["supervisor"]["degraded"]
+    assert "worker 0 is stopped, by a signal or a debugger" in degraded
+    assert not any("for a cell" in each for each in degraded)
+    waits = told(supervised([worker(0), worker(1), clerk()], suspects=2))["supervisor"]["degraded"]
+    assert waits == ["2 suspects wait for a cell"]
 
 
 def test_a_silent_child_is_marked_with_the_age_of_its_report() -> None:
