@@ -152,16 +152,19 @@ def _replaced(draft: Draft, child: Child, event: LaneSeen) -> None:
 
 def _evacuated(draft: Draft, child: Child, event: LaneSeen) -> None:
     """With the GIL free the child itself hands back what it holds, else the clerk is told to (`standing`)."""
+    if event.unknown:
+        return  # see standing
     by = "the clerk hands" if event.gil_held else "it hands"
     text = f"{child.title} is blocked for {exits.lasted(event.stuck_ms)}: {by} back its other turns, uncharged"
     draft.say(text, logging.WARNING, event="lane:evacuates", slot=child.slot, run_id=event.run_id)
 
 
 def _ended(draft: Draft, child: Child, event: LaneSeen) -> None:
-    whose = whose_of(event.run_id, event.workflow, event.step)
+    whose = _UNKNOWN if event.unknown else whose_of(event.run_id, event.workflow, event.step)
     sentences.blocked_too_long(draft, child, f"{whose} blocked it for {exits.lasted(event.stuck_ms)}")
 
 
+_UNKNOWN = "a thread of which nobody can tell whose it is"
 _ON_RUNG: Mapping[Rung, Callable[[Draft, Child, LaneSeen], None]] = {
     Rung.warned: _warned,
     Rung.told: _told,
@@ -203,7 +206,9 @@ def _announce(draft: Draft, name: str) -> None:
     draft.change(child, announced=True, placed=bool(by.line))
     held = " with the GIL held" if by.gil_held else ""
     where = f" at {by.line}" if by.line else ""
-    text = f"{child.title} is blocked for {by.for_s:.3g} s{held} by {whose_of(by.run_id, by.workflow, by.step)}{where}"
+    unknown = child.seen is not None and child.seen.unknown
+    who = _UNKNOWN if unknown else whose_of(by.run_id, by.workflow, by.step)
+    text = f"{child.title} is blocked for {by.for_s:.3g} s{held} by {who}{where}"
     verdict = child.seen.verdict if child.seen else Verdict.blocked
     whose: Mapping[str, Any] = {"run_id": by.run_id, "workflow": by.workflow, "step": by.step, "line": by.line}
     draft.say(text, logging.WARNING, event="lane:blocked", slot=child.slot, verdict=str(verdict), **whose)

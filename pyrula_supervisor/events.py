@@ -92,7 +92,8 @@ class LaneSeen:
     """A worker's lane as seen from outside: told while it stands still, when that changes, and once when it is over.
 
     `stuck_ms` counts only time in which the worker could run; 0: the lane turns again. The place is empty for code of
-    no run. `lock_ms` is how long the worker has stood still with the store's write lock.
+    no run, and if some thread keeps the GIL of which nobody can tell whose it is (`unknown`). `lock_ms` is how long the
+    worker has stood still with the store's write lock.
     """
 
     now_ms: int
@@ -106,6 +107,7 @@ class LaneSeen:
     entries: int = 0
     thread_id: int = 0  # the kernel's, of the thread that executes it; 0: the lane's
     lock_ms: int = 0
+    unknown: bool = False
 
     @property
     def gil_held(self) -> bool:

@@ -59,11 +59,5 @@ def named(child: Child) -> str:
 
 
 def line_of(stack: str) -> str:
-    """The innermost line of the user's code in a stack, else the innermost of all; empty if it has none."""
-    frames = frames_of(stack)
-    return users_line_of(stack) or (str(frames[-1]) if frames else "")
-
-
-def users_line_of(stack: str) -> str:
-    """The innermost line of the user's code in a stack; empty if it has none."""
+    """The innermost line of the user's code in a stack; empty if it has none: a loop that waits is no line to blame."""
     return next((str(frame) for frame in reversed(frames_of(stack)) if is_users(frame.file)), "")

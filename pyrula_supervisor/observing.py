@@ -9,12 +9,14 @@ supervisor. Two things make up for that:
 * A watchdog that has been silent for a while is not judged before it has been silent for long, and then by the whole
   time since it was last seen well: so the look before the silence is kept to compare with.
 
-Which thread keeps the GIL, if it is not the lane's, is asked of the kernel only when somebody does.
+Which thread keeps the GIL, if it is not the lane's, is asked of the kernel only when somebody does. One that waits with
+it looks like any that waits, and one that a step has started is not in the box: then nobody can tell whose it is. The
+stack of the only thread in a run's code is looked at all the same, which accuses nobody.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -111,6 +113,9 @@ class _Watched:
         self._lock_since_ms = 0
         self._looked_ms = 0
         self._whose: Executing | None = None  # of the code that is stuck
+        self._is_lanes = False  # the thread that keeps the GIL is the lane's, in code of no run
+        self._unknown = False  # nobody can tell whose it is
+        self._lane_thread = 0
         self._told: LaneSeen | None = None
 
     def close(self) -> None:
@@ -136,6 +141,7 @@ class _Watched:
         # what was known stays so while it is the same code, though this look could not tell
         known = (each for each in (holder, glance.lane, self._whose) if isinstance(each, Executing))
         self._whose = next((each for each in known if each.entries == self.stuck.entries), None)
+        self._note_unknown()
         return self._tell(now_ms)
 
     def _sample(self, glance: Glance, now_ms: int, late_ms: int) -> Sample:
@@ -143,7 +149,8 @@ class _Watched:
         silent = _is_old(glance.watch_beat_ms, now_ms, _SILENT_MS)
         kept = _is_old(since_ms, now_ms, _ODD_MS) or _is_old(glance.store_lock_since_ms, now_ms, _ODD_MS)
         self.is_odd = silent or kept or self._told is not None
-        lane_thread, watch_thread = glance.lane_thread or 0, glance.watch_thread or 0
+        self._lane_thread = lane_thread = glance.lane_thread or 0
+        watch_thread = glance.watch_thread or 0
         return Sample(
             at_ms=now_ms,
             late_ms=late_ms,
@@ -174,8 +181,21 @@ class _Watched:
         now = self._threads.samples
         both = {each: (former.samples[each], now[each]) for each in now.keys() & former.samples.keys()}
         thread_id = gil_holder(sample.at_ms - former.at_ms, both)
-        spans = self._peephole.threads() if self._peephole else None
-        return next((span for span in spans or () if span.thread == thread_id), None)
+        if thread_id is not None:
+            self._is_lanes = thread_id == self._lane_thread
+        return next((span for span in self._spans() if span.thread == thread_id), None)
+
+    def _spans(self) -> Sequence[Executing]:
+        return (self._peephole.threads() if self._peephole else None) or ()
+
+    def _note_unknown(self) -> None:
+        """Once nobody could tell who keeps the GIL it is so until somebody can, or something moves."""
+        verdict = self.stuck.verdict
+        if verdict in MOVING or verdict is Verdict.blocked:
+            self._is_lanes = self._unknown = False
+        elif verdict is Verdict.held_elsewhere:
+            self._unknown = True
+        self._unknown = self._unknown and not (self._whose or self._is_lanes)
 
     def _keep_lock(self, since_ms: int, sample: Sample) -> None:
         """Count how long it has kept this lock of the store while nobody could make it let go."""
@@ -211,6 +231,9 @@ class _Watched:
                 entries=whose.entries,
                 thread_id=whose.thread,
             )
+        elif is_stuck and self._unknown:
+            threads = {span.thread for span in self._spans()}
+            event = replace(event, unknown=True, thread_id=threads.pop() if len(threads) == 1 else 0)
         self._told = event
         return None if told and _same(told, event) else event
 

@@ -38,11 +38,11 @@ def weighed(draft: Draft, event: Weighed) -> None:
 
 
 def blocked_too_long(draft: Draft, child: Child, why: str) -> None:
-    """The code that keeps its lane may not keep it any longer. Code of no run is nobody's fault."""
+    """The code that keeps its lane may not keep it any longer. Code of no run on the lane is nobody's fault."""
     seen = child.seen
     if seen is None or child.sentence is not None:
         return
-    cause = Cause.loop_blocked if seen.run_id else Cause.blameless
+    cause = Cause.loop_blocked if seen.run_id or seen.unknown else Cause.blameless
     facts = {"guilty": seen.run_id, "entries": seen.entries, "for_ms": seen.stuck_ms}
     pass_on(draft, child, findings.finding(child, cause, **facts), why, pardonable=True)
 
@@ -72,9 +72,9 @@ def looked(draft: Draft, child: Child, stack: str) -> None:
     """This is its stack: nothing has to be waited for any longer."""
     if child.sentence and child.state is not ChildState.killed:
         finding = child.sentence.finding
-        # whoever takes memory may do it in a thread: then the lane's wait for news is no line to blame
+        # whoever takes memory may do it between two blocks, or in a thread: the line of a block is not its
         is_memory = finding.cause == Cause.out_of_memory
-        line = findings.users_line_of(stack) if is_memory else _line(child, stack)
+        line = findings.line_of(stack) if is_memory else _line(child, stack)
         told = dataclasses.replace(finding, stack=cut(stack), line=line)
         _execute(draft, child, dataclasses.replace(child.sentence, finding=told))
 

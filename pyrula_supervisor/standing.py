@@ -1,8 +1,9 @@
 """Standing in: the clerk acts for workers that live and cannot speak, as long as that is so.
 
 What it is to do follows from what there is: a worker that no thread can speak for has its locks renewed, and on the
-rung of evacuation all that it holds but the blocking run is handed back. It is told again while it is so, because a
-packet may be lost and a clerk may be new; and once that it is over.
+rung of evacuation all that it holds but the blocking run is handed back. Where nobody can tell whose thread keeps the
+GIL nobody is known to be innocent, and the guilty would only go on to the next worker: then all stay where they are. It
+is told again while it is so, because a packet may be lost and a clerk may be new; and once that it is over.
 """
 
 from __future__ import annotations
@@ -46,6 +47,6 @@ def _wanted(state: State) -> Mapping[str, tuple[Stage, str]]:
     wanted = {}
     for child in state.children.values():
         if child.works and child.mute and child.seen and child.seen.stuck_ms >= state.policy.stand_in_ms:
-            is_late = child.rung >= Rung.evacuated
+            is_late = child.rung >= Rung.evacuated and not child.seen.unknown
             wanted[child.incarnation] = (Stage.evacuate, child.seen.run_id) if is_late else (Stage.renew, "")
     return wanted

@@ -10,7 +10,9 @@ step that was open clears a suspect. Charges and marks count while they are youn
 are forgiven quarantine the run, with its evidence.
 
 The law: over any fault history, a run whose code never blocks or kills is never quarantined. So what is unknown is
-never a verdict: a torn record of the black box charges nobody, and who had not begun is nobody's neighbour.
+never a verdict: a torn record of the black box charges nobody, and who had not begun is nobody's neighbour. A GIL that
+was kept past the limit by a thread that nobody can name is a death like any other: it leaves marks, and in a cell it is
+the doing of the only one there.
 
 A charged run is a suspect too: what has killed one worker is not tried again among neighbours. And so is one that lost
 its marks to time before it was cleared: a cell costs it nothing, doubt might cost others much.
@@ -138,7 +140,9 @@ def _found(run_id: str, death: Death) -> Executing | None:
 
 def _is_charged(run_id: str, found: Executing | None, death: Death) -> bool:
     if death.cause is Cause.loop_blocked:
-        return run_id == death.guilty
+        # who was alone with whatever kept the GIL need not be told from others
+        is_only_one = death.in_cell and death.guilty is None and _there(death) == {run_id}
+        return run_id == death.guilty or is_only_one
     if death.cause not in OWN_DOING or _there(death) != {run_id}:
         return False
     # alone in a worker, it may have been waiting while something of the app's own died; in a cell nothing else runs
@@ -146,7 +150,7 @@ def _is_charged(run_id: str, found: Executing | None, death: Death) -> bool:
 
 
 def _is_marked(run_id: str, found: Executing | None, death: Death) -> bool:
-    if death.cause is Cause.loop_blocked:
+    if death.cause is Cause.loop_blocked and death.guilty is not None:
         return False
     if death.cause is Cause.killed:
         return found is not None

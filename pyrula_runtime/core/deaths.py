@@ -58,7 +58,8 @@ class Death:
     """The end of a worker that held runs.
 
     `executing` is what its threads executed (None: unknown), `in_flight` all runs whose turns it had begun. `guilty` is
-    the run whose code was found blocking, if that is the cause and the black box still says so after the death.
+    the run whose code was found blocking, if that is the cause and the black box still says so after the death; None:
+    some thread kept the GIL, and nobody could tell whose.
     """
 
     cause: Cause
@@ -66,4 +67,4 @@ class Death:
     executing: tuple[Executing, ...] | None
     in_flight: Collection[str]
     evidence: Evidence
-    guilty: str = ""
+    guilty: str | None = ""

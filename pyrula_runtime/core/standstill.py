@@ -199,11 +199,15 @@ class Stuck:
             return replace(NOT_STUCK, verdict=verdict)
         if verdict not in COUNTING:
             return replace(self, verdict=verdict)
-        whose = (after.run_id, after.entries or 0)
+        on_lane = (after.run_id, after.entries or 0)
+        whose = on_lane
         if verdict is Verdict.held_elsewhere:
-            if holder is None and self.entries:
-                return replace(self, verdict=verdict)  # it may be another's time
+            # the lane's code waits for the GIL; any other may still have it, though this look could not tell
+            if holder is None and self.entries and (self.run_id, self.entries) != on_lane:
+                return replace(self, verdict=verdict)
             whose = holder or ("", 0)
+        elif self.verdict is Verdict.held_elsewhere and after.watch_beat_ms == before.watch_beat_ms:
+            return self  # nothing has moved since: the watchdog waits on, it only came to ask less often
         so_far = self.for_ms if whose == (self.run_id, self.entries) else 0.0
         for_ms = so_far + counted_ms(before, after)
         return Stuck(run_id=whose[0], entries=whose[1], for_ms=for_ms, verdict=verdict)

@@ -71,7 +71,7 @@ def death_of(seen: Witnesses, held: Sequence[Token], wall_ms: int, mono_ms: int)
         executing=None if spans is None else tuple(_executing(each, end_ms) for each in spans),
         in_flight=_in_flight(seen.box, held),
         evidence=_evidence(seen, cause, wall_ms),
-        guilty="" if blocking is None else blocking.run_id,
+        guilty=_guilty(seen.finding, blocking),
     )
 
 
@@ -118,6 +118,12 @@ def _blocking(finding: Finding | None, spans: tuple[Span, ...] | None) -> Span |
         return None
     known = (each for each in spans or () if each.run_id == finding.guilty and each.entries == finding.entries)
     return next(known, None)
+
+
+def _guilty(finding: Finding | None, blocking: Span | None) -> str | None:
+    if finding is not None and finding.cause == Cause.loop_blocked and not finding.guilty:
+        return None
+    return "" if blocking is None else blocking.run_id
 
 
 def _last_sign_ms(box: BoxView | None) -> int:

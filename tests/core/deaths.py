@@ -23,7 +23,7 @@ def death(
     in_flight: Collection[str] = (ME,),
     at_ms: int = 1_000,
     cell: bool = False,
-    guilty: str = "",
+    guilty: str | None = "",
 ) -> Death:
     evidence = Evidence(
         at_ms=at_ms, cause=cause, worker="w-1", pid=7, exit="SIGSEGV", line="app.py:3", stack="the stack"

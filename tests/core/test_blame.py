@@ -80,6 +80,22 @@ def test_a_block_whose_culprit_the_box_does_not_confirm_means_nothing_to_anybody
     assert after(death(Cause.loop_blocked, at_step())) == Judgement(record=NOTHING)
 
 
+def test_a_gil_that_nobody_knows_who_kept_marks_all_who_were_there() -> None:
+    one = death(Cause.loop_blocked, at_step(), in_flight=(ME, OTHER), guilty=None)
+    assert told(after(one)) == (0, True, True)
+    assert told(after(one, run_id=OTHER)) == (0, True, False)
+    assert told(after(one, one, run_id=OTHER)) == (0, True, True)
+    assert told(after(death(Cause.loop_blocked, at_step(), guilty=None))) == (0, True, True), "alone, but in no cell"
+
+
+def test_a_gil_that_was_kept_in_a_cell_was_kept_by_the_only_one_there() -> None:
+    among = death(Cause.loop_blocked, at_step(), in_flight=(ME, OTHER), guilty=None)
+    alone = death(Cause.loop_blocked, cell=True, guilty=None)
+    assert told(after(among, alone)) == (2, False, True)
+    left_behind = death(Cause.loop_blocked, at_step(OTHER), cell=True, guilty=None)
+    assert told(after(left_behind)) == (0, True, False)
+
+
 def test_the_duration_that_was_seen_is_better_than_that_of_the_box() -> None:
     one = death(Cause.loop_blocked, at_step(for_ms=100), guilty=ME)
     seen = replace(one, evidence=replace(one.evidence, for_ms=90_000, op_id="seen#1", step="seen"))

@@ -42,7 +42,8 @@ def innocent_deaths(draw: st.DrawFn) -> Death:
     if executes:
         executing.append(at_step(ME, draw(STEPS)))
     in_flight = {*neighbours, *([ME] if draw(st.booleans()) or executes else [])}
-    guilty = draw(st.sampled_from(["", *sorted(neighbours)]))
+    # a GIL kept in a cell is the doing of its only run
+    guilty = draw(st.sampled_from(["", *([] if cell else [None]), *sorted(neighbours)]))
     known = draw(st.integers(0, 4)) > 0
     one = death(cause, *executing, in_flight=in_flight, cell=cell, guilty=guilty)
     return one if known else replace(one, executing=None)

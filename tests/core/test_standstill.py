@@ -237,6 +237,23 @@ def test_time_of_an_unknown_holder_counts_against_nobody_else() -> None:
     assert known.then(first, second) == replace(known, verdict=Verdict.held_elsewhere)
 
 
+WAITS_FOR_GIL = after(lane=WANTS_GIL, watch=WANTS_GIL, **MUTE_MS)
+
+
+def test_code_that_waits_for_the_gil_does_not_hide_that_somebody_keeps_it() -> None:
+    stuck = watched(looks(after(), WAITS_FOR_GIL, WAITS_FOR_GIL))
+    assert (stuck.run_id, stuck.entries, stuck.for_ms) == ("", 0, 1_990), "its own time on the lane is nobody's"
+    assert stuck.verdict is Verdict.held_elsewhere
+
+
+def test_a_watchdog_that_asks_for_the_gil_less_often_has_still_not_got_it() -> None:
+    held = watched(looks(WAITS_FOR_GIL, WAITS_FOR_GIL), holder=("T", 9))
+    before = replace(BEFORE, watch_beat_ms=8_900)
+    assert held.then(before, replace(after(), watch_beat_ms=8_900)) == held
+    moved = held.then(before, after())
+    assert (moved.run_id, moved.entries, moved.for_ms) == ("R", 7, 1_000)
+
+
 SLEEPS, WAITS, SPINS = ((BEFORE.lane, used(BEFORE.lane, *use)) for use in (("S", 0, 0, 0), WANTS_GIL, COMPUTES))
 
 

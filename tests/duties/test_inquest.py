@@ -177,8 +177,13 @@ def test_nobody_is_guilty_whom_the_box_does_not_show(view: BoxView | None) -> No
 
 
 def test_code_of_no_run_makes_nobody_guilty() -> None:
-    assert death(seen(box(span("me")), Finding(cause="loop_blocked", entries=ENTRY))).guilty == ""
     assert death(seen(box(span("me")), Finding(cause="crashed", guilty="me", entries=ENTRY))).guilty == ""
+
+
+def test_a_gil_that_nobody_knows_who_kept_is_told_from_a_lane_that_went_on() -> None:
+    told = death(seen(box(span("me")), Finding(cause="loop_blocked", for_ms=90_000)))
+    assert (told.cause, told.guilty) == (Cause.loop_blocked, None)
+    assert [each.run_id for each in told.executing or ()] == ["me"]
 
 
 # the evidence

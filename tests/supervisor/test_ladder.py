@@ -222,3 +222,23 @@ def test_a_run_that_takes_all_the_memory_is_charged(tmp_path: Path) -> None:
         assert evidence["rss_bytes"] > 240 << 20
         assert [each["verdict"] for each in incidents(house, "memory")] == ["out_of_memory"]
         assert house.stop() == 0
+
+
+def test_a_thread_that_waits_with_the_gil_is_found_in_a_cell(tmp_path: Path) -> None:
+    with hurried(tmp_path) as house, house.client() as client:
+        house.ready()
+        innocents = [client.submit("waiting", {"seconds": 3}) for _ in range(4)]
+        # after the writing that goes with a start: whoever has the store's lock then is killed for that, and sooner
+        guilty = client.submit("thread", {"code": BEGUN + "time.sleep(0.3); hold_gil(3600)"})
+        stuck = begun(house)
+        house.said(rf"\(pid {stuck}\) is killed: a thread of which nobody can tell whose it is .*, at .* hold_gil")
+        house.said(r"cell \(pid \d+\) is killed: ")
+        kind, evidence = quarantined(guilty)
+        assert kind in ("EventLoopBlocked", "StoreFrozen")
+        assert evidence["step"] == "in_thread"
+        assert "hold_gil" in evidence["stack"]
+        for each in innocents:
+            each.result(timeout=30)
+            assert not each.describe()["charges"]
+        [charge] = house.until(lambda: incidents(house, "charge"))
+        assert charge["run_id"] == guilty.run_id

@@ -144,5 +144,5 @@ def test_the_line_of_a_stack_is_the_innermost_of_the_users_code() -> None:
   File "/srv/app.py", line 3 in run
 '''
     assert line_of(stack) == "/srv/app.py:9 in slow"
-    assert line_of(f'  File "{re.__file__}", line 166 in match') == f"{re.__file__}:166 in match"
+    assert line_of(f'  File "{re.__file__}", line 166 in match') == ""
     assert line_of("nothing of use") == ""

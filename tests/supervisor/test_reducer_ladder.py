@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from pyrula_runtime.core.standstill import Verdict
-from pyrula_runtime.wire import Blocked, Role, Stack, Unblocked
+from pyrula_runtime.wire import Blocked, Role, Stack, Stage, Unblocked
 from pyrula_supervisor.actions import BlockOver, Incident, Spawn, TakeStack
 from pyrula_supervisor.events import DumpAsked
 from pyrula_supervisor.ladder import Rung
 from pyrula_supervisor.tables import ChildState
 from tests.supervisor.fake_processes import SIGKILL, running
-from tests.supervisor.looks import HELD, STACK, WHOSE, drained, finding_of, look, stuck
+from tests.supervisor.looks import HELD, STACK, WHOSE, drained, finding_of, look, stand_ins, stuck
 
 
 def test_a_block_that_is_short_is_nobodys_business() -> None:
@@ -221,6 +221,25 @@ def test_code_of_no_run_is_ended_at_the_limit_and_nobody_is_guilty() -> None:
     on.settle()
     assert on.killed == [worker.name]
     assert finding_of(on, worker.name).cause == "blameless"
+
+
+def test_while_nobody_can_tell_who_keeps_the_gil_all_stay_where_they_are() -> None:
+    on = running(procs=1)
+    (worker,) = on.of()
+    unknown: dict[str, Any] = dict.fromkeys(("run_id", "workflow", "step", "op_id"), "")
+    unknown |= {"entries": 0, "unknown": True, "thread_id": 77}
+    stuck(on, worker, 5_000, Verdict.held_elsewhere, **unknown)
+    on.settle()
+    stuck(on, worker, 90_000, Verdict.held_elsewhere, **unknown)
+    assert {stage for _, stage, _ in stand_ins(on)} == {Stage.renew}
+    assert "hands back" not in on.logged
+    assert on.done(TakeStack)[-1] == TakeStack(incarnation=worker.name, thread_id=77)
+    on.say(worker, Stack(incarnation=worker.name, text=STACK))
+    on.settle()
+    assert "is killed: a thread of which nobody can tell whose it is blocked it for 90 s, at /srv/app.py:9" in on.logged
+    found = finding_of(on, worker.name)
+    assert (found.cause, found.guilty, found.for_ms) == ("loop_blocked", "", 90_000)
+    assert "/srv/app.py:9" in found.line
 
 
 @pytest.mark.parametrize(
