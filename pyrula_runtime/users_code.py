@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import linecache
+import re
 import sysconfig
 from pathlib import Path
 
-from pyrula_runtime.core.frames import Frame, frames_of
+from pyrula_runtime.core.frames import frames_of
 
 _OURS = str(Path(__file__).resolve().parent)
 _STDLIB = sysconfig.get_paths()["stdlib"]
@@ -27,5 +28,16 @@ def users_line(stack: str) -> str:
     frame = next((each for each in reversed(frames_of(stack)) if is_users(each.file)), None)
     if frame is None:
         return ""
-    source = frame.source or linecache.getline(frame.file, frame.line).strip()
-    return str(Frame(file=frame.file, line=frame.line, function=frame.function, source=source))
+    return with_source(str(frame))
+
+
+_BARE = re.compile(r"^(?P<file>.+):(?P<line>\d+) in [^:]+$")
+
+
+def with_source(line: str) -> str:
+    """A line of a stack with its source, if that is missing and the file is there."""
+    if (found := _BARE.match(line)) is None:
+        return line
+    linecache.checkcache(found["file"])
+    source = linecache.getline(found["file"], int(found["line"])).strip()
+    return f"{line}: {source}" if source else line

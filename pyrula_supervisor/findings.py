@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pyrula_runtime.core.deaths import Cause
-from pyrula_runtime.core.frames import frames_of
+from pyrula_runtime.core.frames import frames_of, run_of, stacks_of
 from pyrula_runtime.users_code import is_users
 from pyrula_runtime.wire import Finding, Role
 from pyrula_supervisor import exits
@@ -56,6 +56,14 @@ def _known(told: Finding) -> dict[str, object]:
 def named(child: Child) -> str:
     """What a child is called in evidence, where pids stand apart."""
     return str(child.role) if child.slot < 0 else f"{child.role} {child.slot}"
+
+
+def taker_of(text: str) -> tuple[str, str]:
+    """Line and stack of what takes the memory, in the stacks of a worker: its only run's, whatever it does; or none."""
+    of_runs = [stack for stack in stacks_of(text) if run_of(stack)]
+    if len(set(map(run_of, of_runs))) == 1:
+        return next(((line, stack) for stack in reversed(of_runs) if (line := line_of(stack))), ("", text))
+    return line_of(text), text
 
 
 def line_of(stack: str) -> str:

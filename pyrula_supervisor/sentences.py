@@ -74,7 +74,7 @@ def looked(draft: Draft, child: Child, stack: str) -> None:
         finding = child.sentence.finding
         # whoever takes memory may do it between two blocks, or in a thread: the line of a block is not its
         is_memory = finding.cause == Cause.out_of_memory
-        line = findings.line_of(stack) if is_memory else _line(child, stack)
+        line, stack = findings.taker_of(stack) if is_memory else (_line(child, stack), stack)
         told = dataclasses.replace(finding, stack=cut(stack), line=line)
         _execute(draft, child, dataclasses.replace(child.sentence, finding=told))
 

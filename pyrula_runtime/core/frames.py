@@ -14,8 +14,8 @@ from dataclasses import dataclass
 _FRAME = re.compile(r'^ *File "(?P<file>.*)", line (?P<line>\d+)(?P<comma>,?) in (?P<function>.*)$')
 # marks below the source that show a part of it
 _MARKS = re.compile(r"^[\s~^]*$")
-# how faulthandler begins the stack of the next thread
-_THREAD = re.compile(r"^(Current t|T)hread 0x")
+# how a stack's title begins that is of a run in flight, whatever it does
+_OF_RUN = re.compile(r"^run (?P<run_id>\S+) ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,15 +37,31 @@ class Frame:
         return f"{self.place} in {self.function}{source}"
 
 
-def frames_of(stack: str) -> tuple[Frame, ...]:
-    """The frames of the first thread in a stack's text, outermost first."""
+def stacks_of(text: str) -> tuple[str, ...]:
+    """The stacks in a text, each with the title above it: what begins a line after the frames of the one before."""
+    parts, has_frames = [""], False
+    for line in text.splitlines(keepends=True):
+        if has_frames and line.strip() and not line[0].isspace():
+            parts.append("")
+            has_frames = False
+        has_frames = has_frames or _FRAME.match(line) is not None
+        parts[-1] += line
+    return tuple(parts)
+
+
+def run_of(stack: str) -> str:
+    """The run that a stack is of, if its title says so."""
+    found = _OF_RUN.match(stack)
+    return found["run_id"] if found else ""
+
+
+def frames_of(text: str) -> tuple[Frame, ...]:
+    """The frames of the first stack in a text, outermost first."""
     frames: list[Frame] = []
     outermost_first = False
-    lines = stack.splitlines()
-    for at, text in enumerate(lines):
-        if frames and _THREAD.match(text):
-            break
-        if (found := _FRAME.match(text)) is None:
+    lines = stacks_of(text)[0].splitlines()
+    for at, line in enumerate(lines):
+        if (found := _FRAME.match(line)) is None:
             continue
         outermost_first = bool(found["comma"])
         source = _source(lines[at + 1]) if outermost_first and at + 1 < len(lines) else ""

@@ -24,6 +24,7 @@ from pyrula_runtime.core.deaths import Cause, Death, Evidence, Executing
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.stacks import CrashNote
 from pyrula_runtime.stores.protocol import Holding
+from pyrula_runtime.users_code import with_source
 from pyrula_runtime.wire import Finding, Role
 
 PLAIN = "plain"
@@ -153,7 +154,7 @@ def _evidence(seen: Witnesses, cause: Cause, wall_ms: int) -> Evidence:
         pid=finding.pid or (box.pid if box else 0),
         exit=finding.exit,
         for_ms=finding.for_ms,
-        line=finding.line,
+        line=with_source(finding.line),  # who looked from outside does not read files
         stack=finding.stack,
         rss_bytes=finding.rss_bytes,
         limit_bytes=finding.limit_bytes,

@@ -21,6 +21,7 @@ from pyrula_runtime.engine.isolated import IsolatedTurn
 from pyrula_runtime.engine.lane import Lane
 from pyrula_runtime.engine.lane_setup import LaneSetup
 from pyrula_runtime.engine.watchdog import stack_of
+from pyrula_runtime.engine.whereabouts import of_all
 from pyrula_runtime.options import Isolation
 from pyrula_runtime.stores.protocol import Claim, Serves
 
@@ -137,13 +138,14 @@ class Lanes:
             self._turns.pop(turn.claim.token, None)
 
     def stack(self) -> str:
-        """What the lanes' threads do now."""
+        """What the lanes' threads do now, and then what all runs in flight do."""
         isolated = (
             f"\nisolated turn of run {each.claim.token.run_id} ({each.claim.workflow})\n{stack}"
             for each in self.isolated()
             if (stack := stack_of(each.lane.thread.ident))
         )
-        return "".join([stack_of(self.shared.thread.ident), *isolated])
+        runs = of_all([lane.loop for lane in self._lanes()])
+        return "".join([stack_of(self.shared.thread.ident), *isolated, runs])
 
     # the shared lane, where it is stuck
 

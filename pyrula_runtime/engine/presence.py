@@ -101,14 +101,14 @@ class ThreadSpan:
     """One thread's stay in the code of a run."""
 
     def __init__(self, presence: Presence, place: Place) -> None:
+        self.place = place
         self._presence = presence
-        self._place = place
         self._slot = NO_SLOT
         self._pid = os.getpid()
 
     def enter(self) -> None:
         """The code goes on."""
-        self._slot = self._presence.enter_thread(self._place, time.monotonic_ns())
+        self._slot = self._presence.enter_thread(self.place, time.monotonic_ns())
 
     def leave(self) -> None:
         """The code waits, or is over."""

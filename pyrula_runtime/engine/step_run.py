@@ -21,6 +21,7 @@ from pyrula_runtime.engine.failure import record_of
 from pyrula_runtime.engine.posting import post
 from pyrula_runtime.engine.program import StepCall
 from pyrula_runtime.engine.threads import Job
+from pyrula_runtime.engine.whereabouts import task_name
 
 
 class StepOwner(Protocol):
@@ -104,7 +105,7 @@ class StepRun:
         except BaseException as error:  # noqa: BLE001 - the user's call is wrong: that is the step's outcome
             self._place.loop.call_soon(self._failed, error, number)
             return
-        task = self._place.loop.create_task(coroutine, name=f"step {self._op.op_id}", context=context)
+        task = self._place.loop.create_task(coroutine, name=task_name(self._whose, self._op), context=context)
         self._abandon = task.cancel
         task.add_done_callback(lambda task: self._task_done(task, number))
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pyrula_runtime.core.frames import Frame, frames_of, inside
+from pyrula_runtime.core.frames import Frame, frames_of, inside, run_of, stacks_of
 
 TWO_THREADS = """Fatal Python error: Segmentation fault
 
@@ -74,3 +74,13 @@ def test_a_thread_that_has_nobody_named_is_taken_apart_too() -> None:
     thread.start()
     thread.join()
     assert told[0][-1].function == "written_by_faulthandler"
+
+
+def test_a_text_of_several_stacks_is_told_apart_by_their_titles() -> None:
+    lane = '  File "sel.py", line 4, in select\n    wait()\n'
+    runs = [f'run {name} (order, step pay) is at\n  File "/srv/{name}.py", line 2, in pay\n' for name in ("r1", "r2")]
+    assert stacks_of(lane + "\n" + "".join(runs)) == (lane + "\n", *runs)
+    assert [run_of(stack) for stack in stacks_of(lane + "".join(runs))] == ["", "r1", "r2"]
+    assert [each.file for each in frames_of(lane + "".join(runs))] == ["sel.py"]
+    assert [run_of(stack) for stack in stacks_of(TWO_THREADS)] == ["", ""]
+    assert stacks_of("") == ("",)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from pyrula_runtime.blackbox import NOBODY, BoxView, Phase
@@ -209,3 +211,14 @@ def test_without_a_finding_the_box_says_who_it_was_and_the_file_how_it_went(note
 def test_without_a_box_the_incarnation_is_all_that_is_known() -> None:
     told = death(seen(None, Finding(cause="killed"))).evidence
     assert (told.worker, told.pid) == ("inc", 0)
+
+
+def test_a_line_that_was_seen_from_outside_gets_its_source(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("def slow():\n    wait()\n")
+    for bare, told in {
+        f"{tmp_path}/app.py:2 in slow": f"{tmp_path}/app.py:2 in slow: wait()",
+        f"{tmp_path}/gone.py:2 in slow": f"{tmp_path}/gone.py:2 in slow",
+        "app.py:2 in slow: wait(1)": "app.py:2 in slow: wait(1)",
+    }.items():
+        finding = Finding(cause="loop_blocked", guilty="me", entries=ENTRY, line=bare)
+        assert death(seen(box(span("me")), finding)).evidence.line == told

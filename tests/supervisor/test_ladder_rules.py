@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from pyrula_runtime.core.deaths import Cause
@@ -10,7 +12,7 @@ from pyrula_runtime.options import PoisonOptions, WorkerOptions
 from pyrula_runtime.wire import Finding, Role
 from pyrula_supervisor import exits, ladder
 from pyrula_supervisor.events import Exited
-from pyrula_supervisor.findings import line_of, of_death
+from pyrula_supervisor.findings import line_of, of_death, taker_of
 from pyrula_supervisor.ladder import Rung
 from pyrula_supervisor.model import Sentence
 from pyrula_supervisor.options import Policy, SupervisorOptions
@@ -146,3 +148,16 @@ def test_the_line_of_a_stack_is_the_innermost_of_the_users_code() -> None:
     assert line_of(stack) == "/srv/app.py:9 in slow"
     assert line_of(f'  File "{re.__file__}", line 166 in match') == ""
     assert line_of("nothing of use") == ""
+
+
+def test_who_takes_the_memory_is_the_only_run_if_there_is_one() -> None:
+    lane = f'  File "{os.__file__}", line 4, in select\n    wait()\n'
+    body = 'run r1 (order, its body) has a thread at\n  File "/srv/app.py", line 2, in order\n'
+    step = 'run r1 (order, step pay) is at\n  File "/srv/app.py", line 7, in pay\n    await more()\n'
+    other = 'run r2 (order, step pay) is at\n  File "/srv/app.py", line 7, in pay\n    await more()\n'
+    assert taker_of(lane + body + step) == ("/srv/app.py:7 in pay: await more()", step)
+    assert taker_of(lane + body) == ("/srv/app.py:2 in order", body)
+    assert taker_of(lane + step + other) == ("", lane + step + other)
+    assert taker_of(lane) == ("", lane)
+    waits = f'run r1 (order, step pay) is at\n  File "{os.__file__}", line 4, in wait\n'
+    assert taker_of(lane + waits) == ("", lane + waits)
