@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from pyrula_runtime.wire import Buried, Bury, Finding
-from pyrula_supervisor import findings
+from pyrula_runtime.wire import Buried, Bury, Finding, Judged
+from pyrula_supervisor import findings, pace
 from pyrula_supervisor.actions import Send
 from pyrula_supervisor.draft import Draft
-from pyrula_supervisor.model import NEVER, Burial, State
+from pyrula_supervisor.model import NEVER, NO_SLOT, Burial, State
 
 # The clerk looks twice, a second apart; only a lost packet or a lost store takes longer.
 TELL_AGAIN_MS = 5_000
@@ -21,7 +21,18 @@ TELL_AGAIN_MS = 5_000
 
 def add(draft: Draft, incarnation: str, finding: Finding = findings.BLAMELESS, *, clean: bool = False) -> None:
     """An incarnation is dead, of what was found."""
-    draft.set(burials={**draft.state.burials, incarnation: Burial(clean=clean, finding=finding)})
+    child = draft.state.children.get(incarnation)
+    slot = child.slot if child and child.was_ready else NO_SLOT
+    draft.set(burials={**draft.state.burials, incarnation: Burial(clean=clean, slot=slot, finding=finding)})
+
+
+def explained(draft: Draft, message: Judged) -> None:
+    """A run is taken out for a worker's end: then it was not the slot's fault, and is no sign of a crash loop."""
+    burial = draft.state.burials.get(message.worker)
+    slot = draft.slot(burial.slot) if burial else None
+    if burial and slot and (message.charged or message.suspect):
+        draft.mark(slot.number, pace=pace.forgiven(slot.pace, draft.now_ms))
+        draft.set(burials={**draft.state.burials, message.worker: dataclasses.replace(burial, slot=NO_SLOT)})
 
 
 def buried(draft: Draft, message: Buried) -> None:

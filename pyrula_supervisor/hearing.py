@@ -79,6 +79,7 @@ def _judged(draft: Draft, child: Child, message: Judged) -> None:
     """What a death meant for one run."""
     del child
     cells.judged(draft, message)
+    burials.explained(draft, message)
     verdicts.judged(draft, message)
 
 

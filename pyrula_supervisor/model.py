@@ -152,6 +152,7 @@ class Burial:
     told_ms: int = NEVER
     looked: bool = False  # the clerk has looked once; a second look follows
     clean: bool = False  # it drained and exited 0, so no claim of its can still be on the wire
+    slot: int = NO_SLOT  # whose failure its end was taken for
     finding: Finding
 
 

@@ -3,6 +3,9 @@
 The steps are chosen so that a worker that dies a second after it was ready is started six times in 30 s and eight times
 in 60 s: a crash loop costs the host nothing, and a worker that is sound again is back within half a minute. Jitter only
 shortens, up to a fifth, so that 30 s stays the most.
+
+A death for which a run is taken out is forgiven as soon as that is known: each run ends but one worker so, and if every
+worker were to wait for that, a bad run now and then would leave nobody to serve the good ones.
 """
 
 from __future__ import annotations
@@ -18,6 +21,11 @@ def failed(pace: Pace, now_ms: int, chance: float) -> Pace:
     """After one more failure; `chance` is at least 0 and less than 1."""
     step_ms = STEPS_MS[min(pace.failures, len(STEPS_MS) - 1)]
     return Pace(failures=pace.failures + 1, retry_ms=now_ms + round(step_ms * (1 - chance / 5)))
+
+
+def forgiven(pace: Pace, now_ms: int) -> Pace:
+    """The last failure was somebody else's."""
+    return Pace(failures=max(pace.failures - 1, 0), retry_ms=min(pace.retry_ms, now_ms))
 
 
 def is_due(pace: Pace, now_ms: int) -> bool:

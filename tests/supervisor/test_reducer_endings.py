@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from pyrula_runtime.wire import Blocked, Bury, Finding
+from pyrula_runtime.wire import Blocked, Bury, Finding, Judged, Role
 from pyrula_supervisor import exits, pace
 from pyrula_supervisor.actions import Action, Send, Spawn
 from pyrula_supervisor.model import Pace
@@ -62,6 +64,30 @@ def test_a_crash_loop_slows_down_in_its_own_slot_only() -> None:
     on.forget()
     on.die(on.of(slot=1)[0])
     assert [action.slot for action in on.done(Spawn)] == [1]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "failures"),
+    [({"marked": True, "suspect": True}, 3), ({"charged": 1, "quarantined": True}, 3), ({"marked": True}, 4)],
+)
+def test_a_death_for_which_a_run_is_taken_out_slows_no_slot(verdict: dict[str, Any], failures: int) -> None:
+    on = running(procs=2)
+    for _ in range(3):
+        crash(on)
+        on.wait(2_500)
+    (worker,), (clerk,) = on.of(slot=0), on.of(Role.clerk)
+    on.be_born(worker)
+    on.be_ready(worker)
+    on.die(worker)
+    assert (on.state.slots[0].pace.failures, on.of(slot=0)) == (4, [])
+    judged = Judged(
+        incarnation=clerk.name, worker=worker.name, run_id="r1", workflow="order", cause="crashed", **verdict
+    )
+    on.say(clerk, judged)
+    on.say(clerk, judged)  # one death may mean something for several runs
+    on.settle()
+    assert on.state.slots[0].pace.failures == failures
+    assert bool(on.of(slot=0)) is (failures == 3), "then nothing is waited for"
 
 
 def test_a_minute_of_health_is_a_new_start() -> None:
