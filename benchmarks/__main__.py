@@ -42,7 +42,7 @@ def main(
     """Measure Pyrula beside its peers and the machine's limits; all measurements unless some are named."""
     if only_list:
         for name, make in MEASUREMENTS.items():
-            click.echo(f"{name:12}{make().title}")
+            click.echo(f"{name:15}{make().title}")
         return
     for name in names or MEASUREMENTS:
         measurement = _asked(MEASUREMENTS[name](), systems)

@@ -79,14 +79,14 @@ class Home:
     ) -> list[Note]:
         """The notes of one kind, as soon as there are so many; `meanwhile` is called at each look."""
         deadline = time.monotonic() + patience_s
-        while len(found := self.tape.of(what)) < count:
+        while (found := self.tape.count(what)) < count:
             if time.monotonic() > deadline:
                 tails = "\n".join(map(self._tail, self._started))
-                raise Unfit(f"{len(found)} of {count} times '{what}' within {patience_s} s\n{tails}")
+                raise Unfit(f"{found} of {count} times '{what}' within {patience_s} s\n{tails}")
             self._check()
             meanwhile()
             time.sleep(_LOOK_S)
-        return found
+        return self.tape.of(what)
 
     def span_s(self, first: str, last: str, count: int) -> float:
         """Seconds from the first note of one kind to the `count`th of another, which is waited for."""

@@ -27,6 +27,7 @@ async def fill(submit: Submit, count: int, in_flight: int) -> dict[str, float]:
         for key in keys:
             await submit(str(key))
 
+    Pen().note("filling", str(count))
     before = time.perf_counter()
     await asyncio.gather(*(one_after_another() for _ in range(in_flight)))
     return {"per_s": count / (time.perf_counter() - before)}
@@ -42,12 +43,11 @@ async def ping(submit: Submit, count: int) -> dict[str, float]:
     return {"count": count}
 
 
-async def stream(enqueue: Enqueue) -> None:
-    """As the command line says (how it blocks, pause in ms, jobs before, jobs after): quick jobs at an even pace.
+async def stream(enqueue: Enqueue, how: str, pause_ms: int, before: int, after: int) -> None:
+    """Quick jobs at an even pace, so many before and after one that blocks.
 
     The pace does not wait for answers. One job in between blocks its worker. Each job is noted just before its submit.
     """
-    how, pause_ms, before, after = sys.argv[1:]
     pen, since = Pen(), time.monotonic()
 
     async def quick(key: str) -> None:
@@ -55,16 +55,35 @@ async def stream(enqueue: Enqueue) -> None:
         await enqueue("quick", key)
 
     async with asyncio.TaskGroup() as group:
-        for number in range(int(before) + int(after)):
-            if number == int(before):
+        for number in range(before + after):
+            if number == before:
                 group.create_task(_enqueued(enqueue, how))
-            await asyncio.sleep(max(0, since + number * int(pause_ms) / 1000 - time.monotonic()))
+            await asyncio.sleep(max(0, since + number * pause_ms / 1000 - time.monotonic()))
             group.create_task(quick(str(number)))
     sys.stdout.write("\n{}\n")
 
 
 async def _enqueued(enqueue: Enqueue, how: str) -> None:
     await enqueue("blocking", how)
+
+
+async def obey(enqueue: Enqueue) -> None:
+    """Do what the command line says: `stream` and how, or `fill` or `ping` with a job, a count and how many at once."""
+    action, job, *numbers = sys.argv[1:]
+    if action == "stream":
+        await stream(enqueue, job, *map(int, numbers))
+    else:
+        count, in_flight = map(int, numbers)
+        await act(lambda key: enqueue(job, key), action, count, in_flight)
+
+
+def one_at_a_time(enqueue: Callable[[str, str], object]) -> Enqueue:
+    """A client that knows no loop: its submits come one after another, however many are asked for."""
+
+    async def submit(job: str, argument: str) -> None:
+        enqueue(job, argument)
+
+    return submit
 
 
 async def act(submit: Submit, action: str, count: int, in_flight: int) -> None:

@@ -10,11 +10,25 @@ from pathlib import Path
 from benchmarks.figures import Found, Measurement, Metric, Series
 
 _NONE = "–"
+# more systems than this stand below each other
+_WIDEST = 6
 
 
 def table(measurement: Measurement, found: Found, machine: Mapping[str, object], repeats: int) -> str:
-    """A table in Markdown: medians with least and greatest, then the first system's ratio to each other one."""
+    """A table in Markdown: medians with least and greatest, and the first system's ratio to each other one."""
     systems = list(dict.fromkeys(case.system for case in measurement.cases))
+    rows = _by_system if len(systems) > _WIDEST else _by_metric
+    lines = [
+        f"## {measurement.title}",
+        "",
+        measurement.about,
+        f"{_place(machine)}{f'; median of {repeats} (least–greatest)' if repeats > 1 else ''}.",
+    ]
+    return "\n".join([*lines, "", *_aligned(rows(measurement, found, systems))])
+
+
+def _by_metric(measurement: Measurement, found: Found, systems: list[str]) -> list[list[str]]:
+    """A row for each metric; then the ratios."""
     first, others = systems[0], systems[1:]
     others = [other for other in others if any(_ratio(each, first, other) != _NONE for each in found.values())]
     head = ["", *systems, *(f"{first} ÷ {other}" for other in others)]
@@ -23,13 +37,19 @@ def table(measurement: Measurement, found: Found, machine: Mapping[str, object],
         + [_ratio(found[metric.key], first, other) for other in others]
         for metric in measurement.metrics
     ]
-    lines = [
-        f"## {measurement.title}",
-        "",
-        measurement.about,
-        f"{_place(machine)}{f'; median of {repeats} (least–greatest)' if repeats > 1 else ''}.",
+    return [head, *rows]
+
+
+def _by_system(measurement: Measurement, found: Found, systems: list[str]) -> list[list[str]]:
+    """A row for each system, where there are many; beside each figure its ratio."""
+    first = systems[0]
+    columns = [found[metric.key] for metric in measurement.metrics]
+    head = ["", *(cell for metric in measurement.metrics for cell in (_title(metric), f"{first} ÷ it"))]
+    rows = [
+        [system, *(cell for each in columns for cell in (_cell(each.get(system)), _ratio(each, first, system)))]
+        for system in systems
     ]
-    return "\n".join([*lines, "", *_aligned([head, *rows])])
+    return [head, *rows]
 
 
 def _title(metric: Metric) -> str:

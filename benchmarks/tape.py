@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,6 +44,7 @@ class Tape:
         self._path = path
         self._offset = 0
         self.notes: list[Note] = []
+        self._counts: Counter[str] = Counter()
 
     def read(self) -> list[Note]:
         """All notes so far."""
@@ -52,12 +54,20 @@ class Tape:
                 text = file.read()
             whole = text[: text.rfind(b"\n") + 1]
             self._offset += len(whole)
-            self.notes += map(_parse, whole.decode().splitlines())
+            new = list(map(_parse, whole.decode().splitlines()))
+            self.notes += new
+            self._counts.update(note.what for note in new)
         return self.notes
 
     def forget(self) -> None:
         """Go on as if nothing had been noted so far."""
         self.read().clear()
+        self._counts.clear()
+
+    def count(self, what: str) -> int:
+        """How many notes of one kind there are."""
+        self.read()
+        return self._counts[what]
 
     def of(self, what: str) -> list[Note]:
         """The notes of one kind, as they happened."""

@@ -4,34 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from benchmarks.inside.neighbours import block, note_quick, server_url
-from benchmarks.load import stream
+from benchmarks.inside.jobs import JOBS, concurrency, server_url
+from benchmarks.load import obey
 
 saq: Any = importlib.import_module("saq")  # not in the environment that checks types
 
+_DEFAULT_JOBS = 10
 # a job has 10 seconds unless it is given more
-_TIMEOUT_S = 120
+_TIMEOUT_S = {"blocking": 120}
 queue = saq.Queue.from_url(server_url())
 
 
-async def quick(_context: object, *, argument: str) -> None:
-    """A quick job."""
-    note_quick(argument)
+def _function(job: Callable[[str], Awaitable[None]]) -> Any:
+    async def run(_context: object, *, argument: str) -> None:
+        await job(argument)
+
+    return run
 
 
-async def blocking(_context: object, *, argument: str) -> None:
-    """A job that blocks its worker's loop."""
-    block(argument)
+settings = {
+    "queue": queue,
+    "functions": [(name, _function(job)) for name, job in JOBS.items()],
+    "concurrency": concurrency(_DEFAULT_JOBS),
+}
 
 
-settings = {"queue": queue, "functions": [quick, blocking]}
+async def _enqueue(job: str, argument: str) -> object:
+    given = {"timeout": _TIMEOUT_S[job]} if job in _TIMEOUT_S else {}
+    return await queue.enqueue(job, argument=argument, **given)
 
 
 async def _submit_all() -> None:
     await queue.connect()
-    await stream(lambda job, argument: queue.enqueue(job, argument=argument, timeout=_TIMEOUT_S))
+    await obey(_enqueue)
     await queue.disconnect()
 
 

@@ -9,6 +9,8 @@ from benchmarks.measurements import (
     attribution,
     cold,
     faults,
+    five_steps,
+    growth,
     household,
     idle,
     isolation,
@@ -18,12 +20,16 @@ from benchmarks.measurements import (
     neighbours,
     overhead,
     probes,
+    queue_idle,
+    queue_latency,
+    queues,
     recovery,
     replacement,
     resume,
     size,
     stopping,
     throughput,
+    waiting,
 )
 
 MEASUREMENTS: dict[str, Callable[[], Measurement]] = {
@@ -45,4 +51,10 @@ MEASUREMENTS: dict[str, Callable[[], Measurement]] = {
     "faults": faults.measurement,
     "neighbours": neighbours.measurement,
     "overhead": overhead.measurement,
+    "queues": queues.measurement,
+    "queue_latency": queue_latency.measurement,
+    "waiting": waiting.measurement,
+    "five_steps": five_steps.measurement,
+    "queue_idle": queue_idle.measurement,
+    "growth": growth.measurement,
 }

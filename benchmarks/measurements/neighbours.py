@@ -22,7 +22,6 @@ _BLOCK_S = 20
 _PATIENCE_S = 10
 _LOOK_S = 0.1
 _HOW = {"sleeps": "GIL free", "holds": "GIL held"}
-_SYSTEMS = {"Pyrula": queues.pyrula, "arq": queues.arq, "saq": queues.saq, "taskiq": queues.taskiq}
 
 Start = Callable[[Home, int], AbstractContextManager[queues.Queue]]
 
@@ -46,7 +45,7 @@ def measurement() -> Measurement:
                 Metric(key=f"{how}_told", title=f"{title}: told"),
             )
         ),
-        cases=tuple(Case(system=name, run=partial(_run, start), at_most=3) for name, start in _SYSTEMS.items()),
+        cases=tuple(Case(system=name, run=partial(_run, start), at_most=3) for name, start in queues.SYSTEMS.items()),
     )
 
 
@@ -65,7 +64,7 @@ def _beside(bench: Bench, start: Start, how: str) -> dict[str, float | str]:
     block_s = bench.size(_BLOCK_S, 3)
     after = (block_s + _AFTER_S) * 1000 // _PAUSE_MS
     with bench.home() as home, start(home, block_s) as queue:
-        home.start(queue.client(how, str(_PAUSE_MS), str(_BEFORE), str(after)))
+        home.start(queue.client(how, _PAUSE_MS, _BEFORE, after))
         stuck = home.wait_for("stuck", 1)[0]
         told = _told(home, queue, stuck)
         released = home.wait_for("released", 1, 2 * block_s)[0]

@@ -1,4 +1,4 @@
-"""Pyrula on SQLite: real `pyrula worker` processes with their defaults, submits through the client."""
+"""Pyrula on SQLite or another store: `pyrula worker` processes with their defaults, submits through the client."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ class Pyrula:
     name = "Pyrula"
     count_done = "SELECT count(*) FROM run WHERE status = 'completed'"
 
-    def __init__(self, *, counted: bool = False) -> None:
+    def __init__(self, *, counted: bool = False, url: str | None = None) -> None:
+        self._url = url
         self._env = {statements.VARIABLE: "1"} if counted else {}
 
     def url(self, home: Home) -> str:
         """The store's URL."""
-        return f"sqlite:///{home.db}"
+        return self._url or f"sqlite:///{home.db}"
 
     def prepare(self, home: Home) -> None:
         home.ask(self.client(home, "fill", "noop", 0))

@@ -32,6 +32,7 @@ class Given:
 
     app: str = APP
     procs: int = 4
+    store: str | None = None  # the embedded one in the home, if none is given
     flags: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     python: str = sys.executable
@@ -43,7 +44,7 @@ class Supervised:
     def __init__(self, home: Home, given: Given) -> None:
         self.home = home
         self.port = free_port()
-        self.url = f"sqlite:///{home.db}"
+        self.url = given.store or f"sqlite:///{home.db}"
         self._given = given
         self._read = 0  # how much of the log was looked at for workers that became ready
         (home.path / "pyrula").mkdir(mode=0o700, exist_ok=True)

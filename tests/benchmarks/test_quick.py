@@ -44,6 +44,12 @@ def test_measurements_are_listed(tmp_path: Path) -> None:
         "faults",
         "neighbours",
         "overhead",
+        "queues",
+        "queue_latency",
+        "waiting",
+        "five_steps",
+        "queue_idle",
+        "growth",
     ]
 
 
@@ -68,3 +74,36 @@ def test_quick_jobs_are_watched_beside_one_that_blocks(tmp_path: Path) -> None:
     rows = [line.split("|") for line in printed.splitlines() if "50 % done within" in line]
     assert [float(row[2].replace(",", "")) > 0 for row in rows] == [True, True]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_queues_on_a_server_are_measured(tmp_path: Path) -> None:
+    printed = run(tmp_path, "queues", "--quick", "--system", "Pyrula", "--system", "arq", "--system", "server")
+    rows = {cells[0]: cells[1:] for cells in map(cells_of, printed.splitlines()) if len(cells) > 3}
+    assert "–" not in rows["drained, /s (more is better)"]
+    assert "–" not in rows["submitted, 50 in flight, /s (more is better)"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_waiting_and_latency_and_idleness_on_a_server_are_measured(tmp_path: Path) -> None:
+    printed = run(tmp_path, "queue_latency", "waiting", "queue_idle", "--quick", "--system", "Pyrula")
+    rows = {cells[0]: cells[1] for cells in map(cells_of, printed.splitlines()) if len(cells) == 2}
+    assert float(rows["50 % start within, ms"]) > 0
+    assert 0 < float(rows["jobs, /s (more is better)"].replace(",", "")) < 2_000
+    assert float(rows["calls to the server, /s"]) > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_runs_of_five_steps_are_counted_in_scripts(tmp_path: Path) -> None:
+    printed = run(tmp_path, "five_steps", "--quick", "--system", "Pyrula", "--system", "server")
+    rows = {cells[0]: cells[1:] for cells in map(cells_of, printed.splitlines()) if len(cells) > 2}
+    assert float(rows["scripts called for a run"][0]) >= 5
+
+
+def cells_of(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_a_growing_store_is_measured(tmp_path: Path) -> None:
+    printed = run(tmp_path, "growth", "--quick", "--system", "1,000 ")
+    rows = {cells[0]: cells[1] for cells in map(cells_of, printed.splitlines()) if len(cells) > 2}
+    assert float(rows["memory of a run, bytes"].replace(",", "")) > 100
