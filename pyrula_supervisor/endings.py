@@ -107,6 +107,12 @@ def _unplanned(draft: Draft, child: Child, text: str, *, was_asked: bool) -> Non
             draft.do(Incident(kind="death", text=text, slot=child.slot))
 
 
+def leaves(draft: Draft, child: Child) -> None:
+    """It leaves by itself, and another takes its place now: what its end will have been worth is known by its age."""
+    if slot := draft.slot(child.slot):
+        draft.mark(slot.number, pace=_paced(draft, child, slot.pace))
+
+
 def _worker_gone(draft: Draft, child: Child, text: str) -> None:
     slot = draft.slot(child.slot)
     if slot:
@@ -114,7 +120,9 @@ def _worker_gone(draft: Draft, child: Child, text: str) -> None:
     if child.planned:
         return
     if slot:
-        draft.mark(slot.number, pace=_paced(draft, child, slot.pace), restarts=slot.restarts + 1)
+        has_left = child.state is ChildState.draining
+        paced = slot.pace if has_left else _paced(draft, child, slot.pace)
+        draft.mark(slot.number, pace=paced, restarts=slot.restarts + 1)
     if child.was_ready:
         reloading.died(draft, child, text)
     else:

@@ -21,7 +21,7 @@ from pyrula_runtime.wire import (
     Stack,
     Unblocked,
 )
-from pyrula_supervisor import blocks, burials, cells, commands, refusals, verdicts
+from pyrula_supervisor import blocks, burials, cells, commands, endings, refusals, verdicts
 from pyrula_supervisor.actions import Incident
 from pyrula_supervisor.draft import Draft
 from pyrula_supervisor.events import Said
@@ -56,6 +56,7 @@ def _report(draft: Draft, child: Child, message: Report) -> None:
     if child.role is Role.cell:
         draft.move(child, ChildEvent.drain, cause="", planned=True, deadline_ms=draft.now_ms + within_ms)
         return
+    endings.leaves(draft, child)
     cause = "it leaves by itself: somebody else told it to"
     draft.say(f"{child.title} drains, which nobody here had asked for; another takes its place", logging.WARNING)
     draft.move(child, ChildEvent.drain, cause=cause, deadline_ms=draft.now_ms + within_ms)

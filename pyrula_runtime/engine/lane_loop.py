@@ -67,6 +67,10 @@ class _Recording:
         self.on_lane.orders.append(order)
         post(self, self.on_lane.obey)  # type: ignore[arg-type]
 
+    def stop(self) -> None:
+        self.on_lane.stopped_by = self.on_lane.whose
+        super().stop()  # type: ignore[misc]
+
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
         whose = current.get()
         if whose is not None and (executor is None or isinstance(executor, ThreadPoolExecutor)):

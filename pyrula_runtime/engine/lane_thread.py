@@ -1,8 +1,9 @@
 """The thread and event loop of a lane, apart from what is done on them.
 
 User code may raise what ends a loop (SystemExit, KeyboardInterrupt): the task that raised it has kept it as its
-outcome, so the loop goes on. It may also stop the loop, or break a callback of ours: then a lane that many share cannot
-go on, and its worker is told. A loop that one turn has to itself just goes on.
+outcome, so the loop goes on. It may also stop the loop: that loses nothing, so it goes on too, and whose code it was is
+told; a worker that ended for it would hand the run back, uncharged, to the next worker, and so on for ever. What breaks
+a callback of ours is another thing: then a lane that many share cannot go on, and its worker is told.
 """
 
 from __future__ import annotations
@@ -42,7 +43,6 @@ class LaneThread:
         self._presence = presence
         self._on_failed = on_failed
         self._on_end = on_end
-        self._of_one_turn = of_one_turn
         self._stopping = False
 
     def stop(self) -> None:
@@ -60,13 +60,21 @@ class LaneThread:
                     self.loop.run_forever()
                 except (SystemExit, KeyboardInterrupt):  # raised by a step, whose task has kept it as its outcome
                     continue
-                if not self._of_one_turn:
-                    break
+                if not self._stopping:
+                    self._tell_of_stop()
         finally:
             self.loop.close()
             if not self._stopping:
-                self._on_failed(RuntimeError("the lane's event loop was stopped by user code"))
+                self._on_failed(RuntimeError("the lane's event loop has ended"))
             self._on_end()
+
+    def _tell_of_stop(self) -> None:
+        whose = self.on_lane.stopped_by
+        log.error(
+            "%s stopped the event loop of its lane, which others share; it goes on: a step ends by return or raise",
+            "code of no run" if whose is None else f"run {whose.run_id}",
+            extra={"event": "lane:stopped_by_user", **_fields(whose)},
+        )
 
     def _on_callback_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         handle = context.get("handle")

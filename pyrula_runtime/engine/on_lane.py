@@ -19,10 +19,11 @@ log = logging.getLogger("pyrula.lane")
 class OnLane:
     """One lane's. Everything is the lane's thread's, but orders may be added and `whose` read by any."""
 
-    __slots__ = ("orders", "whose")
+    __slots__ = ("orders", "stopped_by", "whose")
 
     def __init__(self) -> None:
         self.whose: Current | None = None  # whose code runs
+        self.stopped_by: Current | None = None  # whose code has stopped the loop
         self.orders: deque[Callable[[], object]] = deque()
 
     def obey(self) -> None:

@@ -150,15 +150,20 @@ async def test_a_step_that_exits_fails_alone(tmp_path: Path, exit_: BaseExceptio
         assert (await at_work.run("other")).result == b"1"
 
 
-async def test_user_code_that_stops_the_loop_is_reported_as_a_dead_lane(tmp_path: Path) -> None:
-    async def stop() -> None:
+async def test_a_step_that_stops_the_loop_stops_nothing_and_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def stop() -> int:
         asyncio.get_running_loop().stop()
+        await asyncio.sleep(0)
+        return 1
 
     async with lane_at_work(tmp_path, [one_step(step(stop))]) as at_work:
-        await at_work.submit("flow")
-        await at_work.claim()
-        failure = await asyncio.to_thread(at_work.failures.get, timeout=LIMIT_S)
-    assert "stopped by user code" in str(failure)
+        record = await at_work.run("flow")
+        assert record.result == b"1"
+        assert (await at_work.run("flow")).result == b"1", "the lane goes on"
+        assert at_work.failures.empty()
+    assert f"run {record.run_id} stopped the event loop of its lane" in caplog.text
 
 
 async def test_a_journal_of_a_newer_version_pauses_the_run(tmp_path: Path) -> None:

@@ -229,16 +229,15 @@ async def deadly(ctx: WorkflowContext, effects: str) -> int:
 
 
 @step
-async def stop_the_lane_once(effects: str) -> int:
-    """Stop the loop that steps run on, unless this step has left its mark before."""
-    if is_first(effects):
-        mark(effects)
-        asyncio.get_running_loop().stop()
-        await asyncio.Event().wait()
+async def stop_the_lane(effects: str) -> int:
+    """Stop the loop that steps run on."""
+    mark(effects)
+    asyncio.get_running_loop().stop()
+    await asyncio.sleep(0.01)
     return 1
 
 
 @workflow(name="stopping")
 async def stopping(ctx: WorkflowContext, effects: str) -> int:
     await ctx.step(leave_mark, effects, 0)
-    return await ctx.step(stop_the_lane_once, effects)
+    return await ctx.step(stop_the_lane, effects)

@@ -127,6 +127,21 @@ def test_a_worker_told_to_leave_by_others_is_replaced_and_has_not_crashed(status
     assert [action.slot for action in on.done(Spawn)] == [0]
 
 
+def test_workers_that_leave_by_themselves_as_soon_as_they_are_ready_are_a_crash_loop_too() -> None:
+    on = running(procs=1)
+    for failures in range(1, 5):
+        on.wait(3_000)
+        (worker,) = on.of(slot=0)
+        if not worker.ready:
+            on.be_born(worker)
+            on.be_ready(worker)
+        on.report(worker, draining=True)
+        assert on.state.slots[0].pace.failures == failures, "counted when it leaves"
+        on.die(worker, 1)
+        assert on.state.slots[0].pace.failures == failures, "and but once"
+    assert on.of(slot=0) == [], "it is waited for now"
+
+
 def test_a_worker_that_drains_by_itself_is_replaced_while_it_drains() -> None:
     on = running(procs=2)
     old = on.of(slot=0)[0]

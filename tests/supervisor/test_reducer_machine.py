@@ -220,7 +220,9 @@ class Lives(RuleBasedStateMachine):
             return bool(templates) or state.template_pace.retry_ms > now_ms
         # a template takes a few orders at a time, and each order that is done lets the next one go
         orders = [
-            each for each in state.workers if each.by_template == ready.incarnation and each.state is ChildState.asked
+            each
+            for each in state.forks_of(ready.incarnation)
+            if each.state is ChildState.asked  # cells, too
         ]
         return len(orders) == FORKS_AT_ONCE
 
