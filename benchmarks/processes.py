@@ -97,3 +97,13 @@ def busy_s(pids: Iterable[int]) -> float:
     """Seconds of processor that they have had together."""
     times = [psutil.Process(pid).cpu_times() for pid in pids]
     return float(sum(each.user + each.system for each in times))
+
+
+def tree_busy_s(roots: Iterable[int]) -> float:
+    """Seconds of processor that processes and all that descend from them have had, also those that are gone by now."""
+    total = 0.0
+    for pid in [each for root in roots for each in (root, *descendants(root))]:
+        with contextlib.suppress(psutil.NoSuchProcess):  # then its parent has its time
+            times = psutil.Process(pid).cpu_times()
+            total += times.user + times.system + times.children_user + times.children_system
+    return total

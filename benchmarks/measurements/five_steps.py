@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.bench import Bench
 from benchmarks.figures import Case, Measurement, Metric
-from benchmarks.measurements.draining import once_each, per_s
+from benchmarks.measurements.draining import each_once, per_s
 from benchmarks.measurements.queues import WORKERS, drained_alone
 from benchmarks.measurements.throughput import fill_and_drain
 from benchmarks.systems.dbos import Dbos
@@ -26,6 +26,7 @@ def measurement() -> Measurement:
         ),
         metrics=(
             Metric(key="runs", title="runs", unit="/s", more_is_better=True),
+            Metric(key="again", title="done more than once", unit="runs"),
             Metric(key="scripts", title="scripts called", unit="/s", more_is_better=True),
             Metric(key="per_run", title="scripts called for a run", unit=""),
             Metric(key="script_us", title="server's time for a script", unit="µs"),
@@ -49,13 +50,14 @@ def _pyrula(bench: Bench) -> dict[str, float]:
         before, busy_s = server.scripts(), server.busy_s()
         for number in range(WORKERS):
             home.start(system.worker(home, str(number)))
-        ends = home.wait_for("end", count)
+        ends, again = each_once(home, "end", count)
         after, busy_s = server.scripts(), server.busy_s() - busy_s
-        begun = once_each(home, count)
+        begun = home.tape.of("begin")
         took_s = (ends[-1].at_ns - begun[0].at_ns) / 1e9
     calls = after["calls"] - before["calls"]
     return {
         "runs": per_s(begun, ends, WORKERS),
+        "again": again,
         "scripts": calls / took_s,
         "per_run": calls / count,
         "script_us": (after["took_us"] - before["took_us"]) / calls,

@@ -7,7 +7,7 @@ from functools import partial
 
 from benchmarks.bench import Bench
 from benchmarks.figures import Case, Measurement, Metric
-from benchmarks.processes import become_subreaper, busy_s, descendants, end_orphans
+from benchmarks.processes import become_subreaper, end_orphans, tree_busy_s
 from benchmarks.systems.peers import PEERS, PYRULA, Peer, Running
 from benchmarks.systems.supervisor import Given, supervised
 from benchmarks.systems.valkey import Server
@@ -48,8 +48,7 @@ def _pyrula(bench: Bench) -> dict[str, float]:
                 supervisor.ready()
                 supervisor.settled()
                 running.warm()
-                pid = supervisor.process.pid
-                return _window(bench, running.server, [pid, *descendants(pid)])
+                return _window(bench, running.server, [supervisor.process.pid])
     finally:
         end_orphans()
 
@@ -59,16 +58,16 @@ def _peer(peer: Peer, bench: Bench) -> dict[str, float]:
         running = Running(home, peer)
         running.work(_PROCS)
         running.warm()
-        return _window(bench, running.server, running.pids())
+        return _window(bench, running.server, [worker.pid for worker in running.workers])
 
 
-def _window(bench: Bench, server: Server, pids: list[int]) -> dict[str, float]:
+def _window(bench: Bench, server: Server, roots: list[int]) -> dict[str, float]:
     window_s = bench.size(20, 2)
-    before_s, server_s, since = busy_s(pids), server.busy_s(), time.monotonic()
+    before_s, server_s, since = tree_busy_s(roots), server.busy_s(), time.monotonic()
     calls = server.calls(window_s)
     took_s = time.monotonic() - since
     return {
         "calls": calls / took_s,
-        "cpu": (busy_s(pids) - before_s) / took_s * 100,
+        "cpu": (tree_busy_s(roots) - before_s) / took_s * 100,
         "server": (server.busy_s() - server_s) / took_s * 100,
     }

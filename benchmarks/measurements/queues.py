@@ -7,13 +7,19 @@ from functools import partial
 
 from benchmarks.bench import Bench, Home, Unfit, module
 from benchmarks.figures import Case, Measurement, Metric
-from benchmarks.measurements.draining import once_each, per_s
+from benchmarks.measurements.draining import each_once, per_s
 from benchmarks.systems.peers import ALL, Peer, Running
 from benchmarks.systems.valkey import Server
 
 WORKERS = 2
 _AT_MOST = {"rq": 3, "arq": 3}
 _PATIENCE_S = 30.0
+_RATES = {
+    "submit_1": "submitted one by one",
+    "submit_50": "submitted, 50 in flight",
+    "drain": "drained",
+    "through": "end to end",
+}
 
 
 def measurement() -> Measurement:
@@ -28,14 +34,9 @@ def measurement() -> Measurement:
             "possible: a blocking pop, at most once. Server alone: the least scripts that a durable run needs, 50 "
             "in a write."
         ),
-        metrics=tuple(
-            Metric(key=key, title=title, unit="/s", more_is_better=True)
-            for key, title in {
-                "submit_1": "submitted one by one",
-                "submit_50": "submitted, 50 in flight",
-                "drain": "drained",
-                "through": "end to end",
-            }.items()
+        metrics=(
+            *(Metric(key=key, title=title, unit="/s", more_is_better=True) for key, title in _RATES.items()),
+            Metric(key="again", title="done more than once", unit="jobs"),
         ),
         cases=(
             *(Case(system=peer.name, run=partial(_run, peer), at_most=_AT_MOST.get(peer.name, 1_000)) for peer in ALL),
@@ -56,22 +57,20 @@ def _run(peer: Peer, bench: Bench) -> dict[str, float]:
         if peer.abreast:
             found["submit_50"] = submitted["per_s"]
         running.work(WORKERS)
-        home.wait_for("begin", count)
-        begun = once_each(home, count)
+        begun, again = each_once(home, "begin", count)
         _check_done(running, count)
         found["drain"] = per_s(begun, begun, WORKERS)
-        found["through"] = _through(running, count)
-    return found
+        found["through"], more = _through(running, count)
+    return found | {"again": again + more}
 
 
-def _through(running: Running, count: int) -> float:
-    """Jobs a second to workers that wait for them."""
+def _through(running: Running, count: int) -> tuple[float, int]:
+    """Jobs a second to workers that wait for them, and how many were done again."""
     home = running.home
     running.warm()
     home.start(running.fill("noop", count, running.peer.in_flight))
-    home.wait_for("begin", count)
-    once_each(home, count)
-    return count / home.span_s("filling", "begin", count)
+    begun, again = each_once(home, "begin", count)
+    return count / ((begun[-1].at_ns - home.tape.of("filling")[0].at_ns) / 1e9), again
 
 
 def _check_done(running: Running, count: int) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from benchmarks.bench import Home, Launch
 from benchmarks.inside.jobs import CONCURRENCY_VARIABLE, URL_VARIABLE
-from benchmarks.processes import descendants
 from benchmarks.systems.environments import environment
 from benchmarks.systems.valkey import Server
 
@@ -75,10 +74,6 @@ class Running:
         self.home.wait_for("begin", _WARM_JOBS)
         time.sleep(_SETTLE_S)
         self.home.tape.forget()
-
-    def pids(self) -> list[int]:
-        """The workers and all that they have started."""
-        return [pid for worker in self.workers for pid in (worker.pid, *descendants(worker.pid))]
 
     def said(self) -> list[str]:
         """What the workers' logs say."""
