@@ -273,7 +273,8 @@ class Turn:
 
     def _let_in(self, entry: Entry) -> None:
         """One entry enters the body; the body runs until it is parked again or has ended."""
-        self._now_ms = max(self._now_ms, entry.at_ms)
+        if not isinstance(entry, Withdrawn):  # the body's own doing: live it does not come in, so it must not move time
+            self._now_ms = max(self._now_ms, entry.at_ms)
         match entry:
             case Completed(op=op, value=value) if self._cursor.wants(op):
                 call = self._calls[op.op_id]

@@ -312,6 +312,31 @@ async def test_a_task_group_withdraws_the_siblings_of_a_failure() -> None:
     assert [type(entry) for entry in host.entries] == [Failed, Withdrawn]
 
 
+async def test_the_time_after_a_withdrawal_is_the_same_live_and_replayed() -> None:
+    async def body(ops: Ops) -> list[int]:
+        first, second, given_up = (asyncio.ensure_future(ops.step(name)) for name in "abc")
+        await first
+        given_up.cancel()
+        await second
+        return [ops.operations.now_ms(), await ops.step("d")]
+
+    host = FakeHost()
+    host.turn(body)
+    begun = [host.steps.pop(name) for name in ("a#1", "b#1")]
+    host.clock_ms = 3_000  # the outcomes are a second old when they come, so the withdrawal is younger than both
+    for each in begun:
+        each.turn.settled(Completed(op=each.asked.op, at_ms=2_000, value=None))
+    await host.answer_all()
+    replayed = FakeHost()
+    replayed.turn(body, host.entries, claim=claim_of(host.journal))
+    for each_host in (host, replayed):
+        each_host.complete("d#1", 0)
+        await each_host.answer_all()
+    assert host.ended is not None
+    assert replayed.ended is not None
+    assert host.ended.ending == replayed.ended.ending
+
+
 async def test_a_result_that_is_no_json_fails_the_run_with_a_clear_sentence() -> None:
     async def body(_ops: Ops) -> object:
         return object()
