@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from pyrula_runtime.core.blame import Budget, Cause, Death, Judgement, Record, judged
-from pyrula_runtime.core.status import RunEvent, RunStatus, after
-from pyrula_runtime.engine.codec import dossier_of, dump_error, load_record
+from pyrula_runtime.core.blame import Budget, Cause, Death, Judgement, judged
+from pyrula_runtime.engine.judged_runs import record_of, release_of
 from pyrula_runtime.options import WorkerOptions
-from pyrula_runtime.stores.protocol import Holding, Release, Store
+from pyrula_runtime.stores.protocol import Holding, Store
 
 log = logging.getLogger("pyrula.duties")
 
@@ -59,24 +58,6 @@ async def free_by(store: Store, deaths: Sequence[tuple[Holding, Death]], budget:
     for each in blamed:
         _tell(each)
     return Freed(run_ids=tuple(held.token.run_id for held, _, _ in ours), blamed=blamed)
-
-
-def record_of(holding: Holding) -> Record:
-    """What is held against the run; whether it is a suspect is the store's to say, which has it in that line."""
-    return replace(load_record(holding.dossier.record), is_suspect=holding.dossier.is_suspect)
-
-
-def release_of(holding: Holding, judgement: Judgement) -> Release:
-    """The run given back as it was judged."""
-    error = judgement.error
-    event = RunEvent.release if error is None else RunEvent.quarantine
-    return Release(
-        token=holding.token,
-        status=after(RunStatus.running, event),
-        ready=error is None,
-        error=None if error is None else dump_error(error),
-        dossier=None if judgement.record == record_of(holding) else dossier_of(judgement.record),
-    )
 
 
 def _blamed(holding: Holding, death: Death, judgement: Judgement) -> Blamed:

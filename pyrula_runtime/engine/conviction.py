@@ -11,11 +11,11 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pyrula_runtime.core.blame import Budget, Cause, Death, Evidence, Executing, Judgement, judged
 from pyrula_runtime.core.status import RunEvent, RunStatus, after
-from pyrula_runtime.engine.codec import dossier_of, dump_error, load_record
+from pyrula_runtime.engine.judged_runs import record_of, release_of
 from pyrula_runtime.engine.watchdog import Block
 from pyrula_runtime.stores.protocol import Holding, Release, Store
 
@@ -51,17 +51,9 @@ class Court:
                 await self.store.release(self._verdict(each, block, now_ms))
 
     def _verdict(self, holding: Holding, block: Block, now_ms: int) -> Release:
-        record = replace(load_record(holding.dossier.record), is_suspect=holding.dossier.is_suspect)
-        judgement = judged(holding.token.run_id, record, self._death(block, now_ms), self.budget)
+        judgement = judged(holding.token.run_id, record_of(holding), self._death(block, now_ms), self.budget)
         _tell(holding, block, judgement)
-        event = RunEvent.release if judgement.error is None else RunEvent.quarantine
-        return Release(
-            token=holding.token,
-            status=after(RunStatus.running, event),
-            ready=judgement.error is None,
-            error=None if judgement.error is None else dump_error(judgement.error),
-            dossier=dossier_of(judgement.record),
-        )
+        return release_of(holding, judgement)
 
     def _death(self, block: Block, now_ms: int) -> Death:
         assert block.whose is not None
