@@ -164,9 +164,10 @@ class Store(Protocol):
         """All schedules, or those whose time has come."""
 
     def fire(self, firing: Firing) -> Awaitable[bool]:
-        """Move a schedule on and let its runs begin, in one write, if it is still at `rev` and due; False if not.
+        """Move a schedule on and let its runs begin, in one write, if it is still at `rev`; False if not.
 
-        So whatever number of hosts fire one nominal time, one of them does it. Never early by the store's clock.
+        So whatever number of hosts fire one nominal time, one of them does it. Whether it is due by the store's clock
+        is asked before (`schedules(due_only=True)`): what a person triggers is fired before its time.
         """
 
     def drop_schedule(self, schedule_id: str) -> Awaitable[bool]:

@@ -24,7 +24,7 @@ from pyrula_runtime.stores.valkey.lanes import Lanes
 from pyrula_runtime.stores.valkey.route import Route
 from pyrula_runtime.stores.valkey.scripts import Script, scripts
 from pyrula_runtime.stores.valkey.settings import Settings
-from pyrula_runtime.stores.valkey.unbuilt import WithoutWaiting
+from pyrula_runtime.stores.valkey.unbuilt import WithoutWaiting, refuse_beyond
 from pyrula_runtime.stores.valkey.wakes import Listener, Wanted
 
 
@@ -90,6 +90,7 @@ class ValkeyStore(WithoutWaiting):
         return future
 
     def submit(self, run: p.NewRun) -> asyncio.Future[p.Submitted]:
+        refuse_beyond(run)
         return self._run("submit", *requests.submit(run), told=answers.submitted)
 
     def claim(self, request: p.ClaimRequest) -> asyncio.Future[tuple[p.Claim, ...]]:
@@ -101,6 +102,9 @@ class ValkeyStore(WithoutWaiting):
         return self._run("renew", *requests.renew(tokens, lock_ttl_ms), told=partial(answers.renewed, tokens))
 
     def commit(self, commit: p.Commit) -> asyncio.Future[p.Committed]:
+        refuse_beyond(commit)
+        if commit.ending is not None:
+            refuse_beyond(commit.ending)
         if commit.claim is not None:
             self._wanted.note(commit.claim)
         if requests.is_plain(commit):
@@ -108,9 +112,11 @@ class ValkeyStore(WithoutWaiting):
         return self._run("commit", *requests.commit(commit), told=answers.committed)
 
     def release(self, release: p.Release) -> asyncio.Future[bool]:
+        refuse_beyond(release)
         return self._run("release", *requests.release(release))
 
     async def amend(self, amendment: p.Amendment) -> bool:
+        refuse_beyond(amendment)
         done = await self._run("amend", *requests.amend(amendment), told=int)
         if done < 0:
             raise UsageError(
@@ -134,6 +140,7 @@ class ValkeyStore(WithoutWaiting):
         return self._run("read_journal", run_id, start, max_bytes, told=tuple)
 
     async def find(self, query: p.RunQuery) -> tuple[p.RunRecord, ...]:
+        refuse_beyond(query)
         lists = await self._run("find", *requests.find(query), told=list)
         newest = islice(merge(*lists, reverse=True), query.limit)
         found = await asyncio.gather(*[self.read(run_id.decode()) for run_id in newest])
