@@ -100,6 +100,11 @@ class Intake:
         if self._chores:
             await asyncio.wait(self._chores)
 
+    def give_up(self) -> None:
+        """The lane ends: nobody hears what the store answers any more."""
+        for chore in self._chores:
+            chore.cancel()
+
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._chores.add(task)

@@ -150,6 +150,7 @@ class Lane:
     def stop(self) -> None:
         """End the loop and the pools; threads in user code are left to themselves."""
         self._commons.shutdown()
+        self.post(self._intake.give_up)
         self._home.stop()
 
     # on the lane's thread: claims in

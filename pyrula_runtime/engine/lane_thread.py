@@ -46,9 +46,9 @@ class LaneThread:
         self._stopping = False
 
     def stop(self) -> None:
-        """End the loop soon; any thread."""
+        """End the loop soon; any thread. It makes one more turn, in which what was cancelled until then can end."""
         self._stopping = True
-        post(self.loop, self.loop.stop)
+        post(self.loop, self.loop.call_soon, self.loop.stop)
 
     def _run(self) -> None:
         self._presence.lane_thread(threading.get_native_id())

@@ -219,8 +219,6 @@ async def test_a_turn_that_was_given_up_unwinds_when_it_comes_round(
     assert at_end == [False]
 
 
-# its lane ends while what it has to hand back is on its way
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 async def test_a_run_that_came_for_a_turn_that_was_over_counts_once(tmp_path: Path) -> None:
     gate = Gate()
     async with lane_at_work(tmp_path, [flow(gate.call)]) as at_work:
