@@ -31,6 +31,7 @@ from pyrula_runtime.core.standstill import (
     ThreadSample,
     Verdict,
     classify,
+    from_beginning,
     gil_holder,
 )
 from pyrula_runtime.looking import Onlooker
@@ -134,7 +135,7 @@ class _Watched:
         before = self._before or sample
         if not self._is_undecided(sample):
             self._before = sample
-        before = _from_beginning(before, sample)
+        before = _from_last_beat(from_beginning(before, sample), sample)
         holder = self._holder(before, sample)
         self.stuck = self.stuck.then(before, sample, (holder.run_id, holder.entries) if holder else None)
         self._keep_lock(glance.store_lock_since_ms or 0, sample)
@@ -255,12 +256,9 @@ def _is_old(at_ms: int | None, now_ms: int, age_ms: int) -> bool:
     return bool(at_ms) and now_ms - (at_ms or 0) >= age_ms
 
 
-def _from_beginning(before: Sample, after: Sample) -> Sample:
-    """The look before, as if it had been when the code began that has the lane now, if that was after it."""
-    began_ms = after.since_ms
-    if after.entries and after.entries != before.entries and before.at_ms < began_ms < after.at_ms:
-        return replace(before, at_ms=began_ms, run_id=after.run_id, entries=after.entries)
-    if not after.entries and after.watch_beat_ms:  # a silence has begun with the last beat
+def _from_last_beat(before: Sample, after: Sample) -> Sample:
+    """The look before, as if it had been at the watchdog's last beat if nobody has the lane: a silence began then."""
+    if not after.entries and after.watch_beat_ms:
         return replace(before, at_ms=min(max(before.at_ms, after.watch_beat_ms), after.at_ms))
     return before
 

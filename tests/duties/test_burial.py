@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,30 +16,15 @@ from pyrula_runtime.duties.blaming import Blamed
 from pyrula_runtime.duties.burial import PARENTS_TURN_MS, SECOND_LOOK_MS, Burial, free_all
 from pyrula_runtime.engine.codec import load_error, load_record
 from pyrula_runtime.stores.protocol import CLEAN, RunRecord, Store
-from pyrula_runtime.stores.sqlite.store import SqliteStore
 from pyrula_runtime.wire import Finding
 from tests.blackbox.holder import wait_gone
 from tests.duties.dying import Dying
 from tests.store.manual_clock import ManualClock
 from tests.store.samples import claimed, request
-from tests.store.sites import SMALL
 
 CRASHED = Finding(cause="crashed", worker="worker 1", exit="was killed by SIGSEGV")
 Start = Callable[..., Dying]
 Blames = list[tuple[str, Blamed]]
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-async def store(tmp_path: Path, clock: ManualClock) -> AsyncIterator[Store]:
-    opened = SqliteStore(tmp_path / "s.db", clock, SMALL)
-    await opened.open()
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture

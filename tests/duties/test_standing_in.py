@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.duties.standing_in import StandingIn
 from pyrula_runtime.stores.protocol import CLEAN, Append, Store
-from pyrula_runtime.stores.sqlite.store import SqliteStore
 from pyrula_runtime.wire import Stage, StandIn
 from tests.store.manual_clock import ManualClock
 from tests.store.samples import TTL_MS, appending, claimed, new_run, request
-from tests.store.sites import SMALL
 
 Told = list[tuple[str, tuple[str, ...]]]
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-async def store(tmp_path: Path, clock: ManualClock) -> AsyncIterator[Store]:
-    opened = SqliteStore(tmp_path / "s.db", clock, SMALL)
-    await opened.open()
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture
