@@ -118,6 +118,7 @@ class IsolatedTurn:
     def stop(self) -> None:
         """End the loop, and the thread when it is in no user code; if the turn is over, they end by themselves."""
         if not self._has_ended:
+            self.lane.give_up()
             self._home.stop()
 
     # on the turn's own thread

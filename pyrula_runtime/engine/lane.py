@@ -150,8 +150,12 @@ class Lane:
     def stop(self) -> None:
         """End the loop and the pools; threads in user code are left to themselves."""
         self._commons.shutdown()
-        self.post(self._intake.give_up)
+        self.give_up()
         self._home.stop()
+
+    def give_up(self) -> None:
+        """The lane is about to end: wait for no answer of the store any more."""
+        self.post(self._intake.give_up)
 
     # on the lane's thread: claims in
 
