@@ -117,11 +117,15 @@ class IsolatedTurn:
 
     def stop(self) -> None:
         """End the loop, and the thread when it is in no user code; if the turn is over, they end by themselves."""
-        if not self._has_ended:
-            self.lane.give_up()
-            self._home.stop()
+        self.lane.give_up()
+        self.lane.post(self._stop_here)  # there, so that it is either this or the winding up, never both at once
 
     # on the turn's own thread
+
+    def _stop_here(self) -> None:
+        if not self._has_ended:
+            self._has_ended = True
+            self._home.stop()
 
     def _answer(self) -> None:
         self.answered = True

@@ -1,18 +1,21 @@
 """Writing a turn's journal: what is not committed yet, the one commit under way, and its repetition after an outage.
 
 One commit is under way at a time; what comes meanwhile goes with the next. A commit whose answer was lost is repeated
-word for word, so that the store can recognise it by content; nothing is ever added to a commit that was sent.
+word for word, so that the store can recognise it by content; nothing is ever added to a commit that was sent. If the
+store has lost commits that it had acknowledged, they are sent again before the one that found out (engine.mending).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
 from pyrula_runtime.core.errors import LimitExceeded, StoreUnavailable
 from pyrula_runtime.core.limits import journal_fault, passes_warning
+from pyrula_runtime.engine.mending import Written
 from pyrula_runtime.stores.protocol import Append, Claim, ClaimRequest, Commit, Committed, Dossier, Ending
 
 # first pause before a commit is repeated after an outage, doubled up to the ceiling (seconds)
@@ -70,7 +73,8 @@ class Journaling:
         self._desk = desk
         self._owner = owner
         self._tail: list[bytes] = []
-        self._in_flight = False
+        self._written = Written()
+        self._to_send: deque[Commit] = deque()  # the first is under way; several while the store is mended
 
     def add(self, raw: bytes) -> None:
         """Take an entry for the next commit. Raises LimitExceeded when the journal is full; the entry is left out."""
@@ -85,12 +89,12 @@ class Journaling:
 
     def flush(self, ending: Ending | None) -> None:
         """Send what is not committed, and the ending if there is one, unless a commit is under way."""
-        if self._in_flight or not (self._tail or ending):
+        if self._to_send or not (self._tail or ending):
             return
         entries, self._tail = tuple(self._tail), []
         dossier, self.dossier = self.dossier, None
         claim = self._desk.claim_request() if ending is not None else None
-        self._send(
+        self._to_send.append(
             Commit(
                 token=self._token,
                 expected_len=self.committed,
@@ -99,12 +103,11 @@ class Journaling:
                 ending=ending,
                 claim=claim,
                 dossier=dossier,
-            ),
-            _RETRY_S,
+            )
         )
+        self._send(self._to_send[0])
 
-    def _send(self, commit: Commit, retry_s: float) -> None:
-        self._in_flight = True
+    def _send(self, commit: Commit, retry_s: float = _RETRY_S) -> None:
         self._desk.commit(commit).add_done_callback(lambda answer: self._answered(commit, answer, retry_s))
 
     def _send_again(self, commit: Commit, retry_s: float) -> None:
@@ -123,13 +126,32 @@ class Journaling:
             loop = asyncio.get_running_loop()
             loop.call_later(retry_s, self._send_again, commit, min(retry_s * 2, _RETRY_MAX_S))
             return
-        self._in_flight = False
         if isinstance(error, Exception):
             self._owner.broken(error)
             return
-        reply = answer.result()
+        self._heard(commit, answer.result())
+
+    def _heard(self, commit: Commit, reply: Committed) -> None:
+        if reply.append is Append.gap and self._mend(reply.length):
+            return
         if reply.append in _REFUSALS:
             self._owner.refused(_REFUSALS[reply.append])
             return
+        self._to_send.popleft()
+        if self._to_send:
+            self._send(self._to_send[0])
+            return
         self.committed += len(commit.entries)
+        if commit.ending is None:
+            self._written.keep(commit)
         self._owner.written(commit.ending, reply, claimed=commit.claim is not None)
+
+    def _mend(self, length: int) -> bool:
+        """Write again what the store has lost, its journal being that long, then what is new; False if that is gone."""
+        missing = self._written.beyond(length)
+        if missing:
+            lost = self.committed - length
+            self._owner.note(logging.WARNING, "the store has lost the last %d journal entries: writing them again", lost)
+            self._to_send = deque((*missing, self._to_send[-1]))
+            self._send(self._to_send[0])
+        return bool(missing)

@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -169,14 +170,23 @@ class Gate:
         await self._server.wait_closed()
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Where the runs of a world are kept; `audit` says how the store contradicts itself."""
+
+    url: str
+    audit: Callable[[], Sequence[str]]
+
+
 class World:
     """One store and all that happens around it."""
 
-    def __init__(self, directory: Path, forge: Path, isolation: str = "lane") -> None:
-        """`isolation` is where its workers run the turns of async workflows."""
+    def __init__(self, directory: Path, forge: Path, isolation: str = "lane", kept: Kept | None = None) -> None:
+        """`isolation` is where its workers run the turns of async workflows; without `kept` its store is a file of its own."""
         self.directory = directory
         self.path = directory / "s.db"
-        self.url = f"sqlite:///{self.path}"
+        self._kept = kept or Kept(f"sqlite:///{self.path}", lambda: check(self.path))
+        self.url = self._kept.url
         self.effects = directory / "effects"
         self.store = open_store(self.url)
         self.client = WorkflowClient(self.store)
@@ -314,7 +324,7 @@ class World:
 
     def problems(self) -> Sequence[str]:
         """What the store's own check finds."""
-        return check(self.path)
+        return self._kept.audit()
 
 
 NewWorld = Callable[[], AbstractAsyncContextManager[World]]
