@@ -182,7 +182,7 @@ class World:
     """One store and all that happens around it."""
 
     def __init__(self, directory: Path, forge: Path, isolation: str = "lane", kept: Kept | None = None) -> None:
-        """`isolation` is where its workers run the turns of async workflows; without `kept` its store is a file of its own."""
+        """`isolation` is where its workers run async turns; without `kept` the store is a file of its own."""
         self.directory = directory
         self.path = directory / "s.db"
         self._kept = kept or Kept(f"sqlite:///{self.path}", lambda: check(self.path))
