@@ -38,7 +38,7 @@ def test_residence_and_cpu(hog: subprocess.Popen[bytes]) -> None:
         pass
     scales.weigh({"hog": hog.pid, "me": os.getpid()}, 2_000)
     assert (scales.weights["hog"].rss_bytes or 0) > 64 * MIB
-    assert scales.weights["hog"].cpu_percent == 0
+    assert (scales.weights["hog"].cpu_percent or 0) < 10  # it sleeps, but may still be falling asleep
     assert (scales.weights["me"].cpu_percent or 0) >= 18
 
 
