@@ -45,7 +45,8 @@ class Claim:
     `journal_len`, comes from `read_journal`. `started_ms` is the wall time of the run's first claim, or the first since
     it went on as new: it does so for the `generation`th time, from 1. `inbox` are the messages that are not consumed,
     in order, whole ones of at most 1 MB together (at least one); the rest comes from `read_inbox`, for `inbox_len`
-    counts every message that ever came.
+    counts every message that ever came. `now_ms` is the store's wall time of this claim: what is due by the store's
+    clock is due for whoever claims it, however wrong the worker's own clock is.
     """
 
     token: Token
@@ -57,6 +58,7 @@ class Claim:
     journal_bytes: int
     created_ms: int
     started_ms: int
+    now_ms: int
     cancel_requested: bool
     dossier: Dossier = CLEAN
     inbox: tuple[Received, ...] = ()

@@ -33,6 +33,7 @@ def claim(run_id: str, dossier: Dossier = CLEAN) -> Claim:
         journal_bytes=0,
         created_ms=1,
         started_ms=1,
+        now_ms=1,
         cancel_requested=False,
         dossier=dossier,
     )

@@ -64,6 +64,7 @@ def claim_of(journal: Sequence[bytes] = (), **fields: Any) -> Claim:
         "journal_bytes": sum(map(len, journal)),
         "created_ms": 1_000,
         "started_ms": 1_000,
+        "now_ms": 1_000,
         "cancel_requested": False,
     }
     return Claim(**values | fields)

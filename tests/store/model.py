@@ -66,6 +66,7 @@ class ModelStore(WaitingModel):
             journal_bytes=sum(map(len, run.journal)),
             created_ms=run.created_ms,
             started_ms=run.started_ms,
+            now_ms=self._wall_ms,
             cancel_requested=run.cancel_requested,
             dossier=run.dossier,
             inbox=self._inbox(run),

@@ -64,6 +64,7 @@ def _take(tx: Tx, n: int, request: ClaimRequest) -> Claim:
         journal_bytes=size,
         created_ms=created_ms,
         started_ms=started_ms,
+        now_ms=tx.wall_ms,
         cancel_requested=bool(cancel),
         dossier=dossiers.told(record, suspect),
         inbox=messages.unconsumed(tx.db, n) if inbox_len else (),

@@ -32,7 +32,7 @@ def claims(reply: Iterable[Sequence[Any]]) -> tuple[p.Claim, ...]:
 
 def _claim(reply: Sequence[Any]) -> p.Claim:
     run_id, fence, nonce, workflow, version, input_, length, size, created_ms, started_ms, *rest = reply
-    cancel, suspect, record, entries = rest
+    cancel, suspect, record, entries, now_ms = rest
     return p.Claim(
         token=Token(run_id=run_id.decode(), fence=fence, nonce=nonce.decode()),
         workflow=workflow.decode(),
@@ -43,6 +43,7 @@ def _claim(reply: Sequence[Any]) -> p.Claim:
         journal_bytes=size,
         created_ms=created_ms,
         started_ms=started_ms,
+        now_ms=now_ms,
         cancel_requested=bool(cancel),
         dossier=_dossier(suspect, record),
     )

@@ -34,15 +34,17 @@ async def test_nothing_claimable_is_no_claim(store: Store) -> None:
     assert await store.claim(request()) == ()
 
 
-async def test_a_run_belongs_to_the_holder_of_its_one_living_token(store: Store) -> None:
+async def test_a_run_belongs_to_the_holder_of_its_one_living_token(store: Store, clock: ManualClock) -> None:
     await store.submit(new_run())
     (first,) = await store.claim(request())
     assert await store.claim(request(incarnation="w-2")) == ()
     await store.release(Release(token=first.token, status=RunStatus.queued, ready=True))
+    clock.move(1_000)
     (second,) = await store.claim(request(incarnation="w-2"))
     assert second.token.fence == first.token.fence + 1
     assert second.token.nonce != first.token.nonce
-    assert second.started_ms == first.started_ms
+    assert second.started_ms == first.started_ms == first.now_ms
+    assert second.now_ms == clock.wall_ms()
 
 
 async def test_claims_from_several_workflows_keep_the_order_of_submission(store: Store) -> None:

@@ -27,7 +27,7 @@ local function take_one(at, id, line, wall, mono)
   relist(id, r[1], r[3], status)
   local entries = length > 0 and page(id, 0, PAGE) or {}
   return {id, fence, nonce, r[1], r[2], call('GET', T .. 'i:' .. id), length, tonumber(r[7] or 0), tonumber(r[9]),
-    tonumber(started), r[8] == '1' and 1 or 0, r[11] == '1' and 1 or 0, r[12] or '', entries}
+    tonumber(started), r[8] == '1' and 1 or 0, r[11] == '1' and 1 or 0, r[12] or '', entries, wall}
 end
 
 local function take(at, wall, mono)
