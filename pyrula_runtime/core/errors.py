@@ -124,6 +124,13 @@ class JournalMismatch(PyrulaError):
     """The code asks for something else than the journal has; the run is paused until a fitting deploy."""
 
 
+class CodecFailed(PyrulaError):
+    """A payload could not be encoded or decoded: the codec is missing, has another key, or raised; the cause is kept.
+
+    A run whose worker meets this is paused, not failed: it goes on once a worker has the right codec.
+    """
+
+
 class BodyStuck(PyrulaError):
     """A workflow's body waits for something that can never come."""
 

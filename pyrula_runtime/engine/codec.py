@@ -71,6 +71,11 @@ def dump_entry(entry: Entry) -> bytes:
     tree: dict[str, Any] = {"at": entry.at_ms}
     match entry:
         case Completed(value=value):
+    return orjson.dumps(entry_to_json(entry))
+
+
+def entry_to_json(entry: Entry) -> dict[str, Any]:
+    """One journal entry as a JSON object: what a user's code gave stands under `v`, an error under `e`."""
             tree |= {"k": "v", "v": value}
         case Failed(error=error):
             tree |= {"k": "e", "e": error_to_json(error)}
@@ -86,12 +91,16 @@ def dump_entry(entry: Entry) -> bytes:
             tree |= {"k": "q", "f": void_from}
     if isinstance(entry, Completed | Failed | Withdrawn | AttemptFailed):
         tree |= {"o": entry.op.op_id, "t": entry.op.kind, "m": entry.op.name}
-    return orjson.dumps(tree)
+    return tree
 
 
 def load_entry(raw: bytes) -> Entry:
     """One journal entry from bytes; ValueError for a kind that this version does not know."""
-    tree = orjson.loads(raw)
+    return entry_from_json(orjson.loads(raw))
+
+
+def entry_from_json(tree: dict[str, Any]) -> Entry:
+    """One journal entry from its JSON object; ValueError for a kind that this version does not know."""
     at, kind = tree["at"], tree["k"]
     if kind == "c":
         return CancelRequested(at_ms=at)
