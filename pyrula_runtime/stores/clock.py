@@ -26,3 +26,31 @@ class SystemClock:
     def mono_ms(self) -> int:
         """Time since boot."""
         return time.monotonic_ns() // 1_000_000
+
+
+class ManualClock:
+    """A clock that stands still until somebody moves it, for tests: both readings move together.
+
+    The wall clock can also be set, as an operator or NTP would.
+    """
+
+    def __init__(self, wall_ms: int = 1_700_000_000_000) -> None:
+        self._mono_ms = 1_000_000
+        self._wall_ms = wall_ms
+
+    def wall_ms(self) -> int:
+        """Time since the epoch."""
+        return self._wall_ms
+
+    def mono_ms(self) -> int:
+        """Time since some boot."""
+        return self._mono_ms
+
+    def move(self, ms: int) -> None:
+        """Let this much time pass."""
+        self._mono_ms += ms
+        self._wall_ms += ms
+
+    def set_wall(self, by_ms: int) -> None:
+        """Set the wall clock forward, or back."""
+        self._wall_ms += by_ms

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import Store
 from pyrula_runtime.stores.sqlite.store import SqliteStore
-from tests.store.manual_clock import ManualClock
 from tests.store.sites import SMALL
 
 

@@ -15,11 +15,11 @@ from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.duties.blaming import Blamed
 from pyrula_runtime.duties.burial import PARENTS_TURN_MS, SECOND_LOOK_MS, Burial, free_all
 from pyrula_runtime.engine.codec import load_error, load_record
+from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import CLEAN, RunRecord, Store
 from pyrula_runtime.wire import Finding
 from tests.blackbox.holder import wait_gone
 from tests.duties.dying import Dying
-from tests.store.manual_clock import ManualClock
 from tests.store.samples import claimed, request
 
 CRASHED = Finding(cause="crashed", worker="worker 1", exit="was killed by SIGSEGV")

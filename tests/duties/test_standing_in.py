@@ -7,9 +7,9 @@ import pytest
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.duties.standing_in import StandingIn
+from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import CLEAN, Append, Store
 from pyrula_runtime.wire import Stage, StandIn
-from tests.store.manual_clock import ManualClock
 from tests.store.samples import TTL_MS, appending, claimed, new_run, request
 
 Told = list[tuple[str, tuple[str, ...]]]

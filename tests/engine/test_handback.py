@@ -12,10 +12,10 @@ from pyrula_runtime.engine.cell import CellClaiming
 from pyrula_runtime.engine.claiming import Claiming
 from pyrula_runtime.engine.handback import Handback
 from pyrula_runtime.engine.strays import Strays
+from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import CLEAN
 from tests.engine.control import CAPACITY, Desk
 from tests.engine.lanes import LIMIT_S
-from tests.store.manual_clock import ManualClock
 
 
 class Scene:

@@ -14,10 +14,10 @@ from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.engine.codec import load_error, load_record
 from pyrula_runtime.engine.conviction import Court
 from pyrula_runtime.engine.hung import Hung
+from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import Release
 from tests.engine.isolated import flow
 from tests.engine.lanes import LIMIT_S, LaneAtWork, lane_at_work, step
-from tests.store.manual_clock import ManualClock
 
 PERIOD_S, TURN_LIMIT_S = 10.0, 90.0
 

@@ -11,13 +11,13 @@ from pyrula.workflows import RunStatus
 from pyrula_runtime.core.blame import Budget
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.duties.burial import Burial, free_all
+from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.opening import open_store
 from pyrula_runtime.stores.protocol import CLEAN
 from tests.faults.check_history import check, history_of
 from tests.faults.history import final_runs, load
 from tests.faults.plan import Point
 from tests.faults.world import BRISK, World
-from tests.store.manual_clock import ManualClock
 
 EAGER: dict[str, Any] = BRISK | {"orphan_scan_interval": 0.1}
 LOCK_TTL_S = 2.0  # three times a renewal's period, so that a busy machine does not let it lapse

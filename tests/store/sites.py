@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from pyrula_runtime.stores.clock import ManualClock
+from pyrula_runtime.stores.memory.store import MemoryStore
+from pyrula_runtime.stores.memory.world import World
 from pyrula_runtime.stores.protocol import Store
 from pyrula_runtime.stores.seam import Seam
 from pyrula_runtime.stores.sqlite.checks import check
@@ -17,11 +20,8 @@ from pyrula_runtime.stores.sqlite.settings import Settings
 from pyrula_runtime.stores.sqlite.store import SqliteStore
 from pyrula_runtime.stores.valkey.settings import Settings as ValkeySettings
 from pyrula_runtime.stores.valkey.store import ValkeyStore
-from tests.store.manual_clock import ManualClock
-from tests.store.model import ModelStore
 from tests.store.valkey.audit import audit
 from tests.store.valkey.servers import shared, shared_cluster
-from tests.store.world import World
 
 SMALL = Settings(ballast_bytes=0)
 GUARDED = ValkeySettings(guarded=True)
@@ -50,7 +50,7 @@ class Site:
 def model_site(folder: Path) -> Site:
     clock = ManualClock()
     world = World(clock)
-    return Site(clock, lambda: ModelStore(world), ModelStore(world).audit)
+    return Site(clock, lambda: MemoryStore(world), MemoryStore(world).audit)
 
 
 def seam_site(folder: Path) -> Site:

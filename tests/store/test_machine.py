@@ -22,10 +22,10 @@ from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import DELIVERY, TERMINAL, RunStatus
 from pyrula_runtime.stores import protocol as p
-from tests.store.model import ModelStore
+from pyrula_runtime.stores.memory.store import MemoryStore
+from pyrula_runtime.stores.memory.world import World
 from tests.store.samples import DAY_MS, TTL_MS, new_run, worker
 from tests.store.sites import CANNOT_WAIT, HAS_REDIS, SITES
-from tests.store.world import World
 
 Pair = tuple[Token, Token]  # the same claim in the model and in the store
 
@@ -108,7 +108,7 @@ class Histories(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.site = SITES[self.kind](Path(self.folder.name))
         self.clock = self.site.clock
-        self.model = ModelStore(World(self.clock))
+        self.model = MemoryStore(World(self.clock))
         # two handles on one store stand for two processes
         self.handles = [self.site.handle() for _ in range(2)]
         stores: list[p.Store] = [self.model, *self.handles]

@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator
 import pytest
 
 from pyrula_runtime.core.errors import StoreUnavailable
+from pyrula_runtime.stores.clock import ManualClock
+from pyrula_runtime.stores.memory.store import MemoryStore
+from pyrula_runtime.stores.memory.world import World
 from pyrula_runtime.stores.protocol import Append, Store, Wake
 from pyrula_runtime.stores.seam import Crossing, Deed, Phase, Seam
-from tests.store.manual_clock import ManualClock
-from tests.store.model import ModelStore
 from tests.store.samples import COMPLETED, appending, claimed, new_run
-from tests.store.world import World
 
 
 class Plan:
@@ -40,7 +40,7 @@ def plan() -> Plan:
 
 @pytest.fixture
 async def store(plan: Plan) -> AsyncIterator[Store]:
-    seam = Seam(ModelStore(World(ManualClock())), plan)
+    seam = Seam(MemoryStore(World(ManualClock())), plan)
     await seam.open()
     yield seam
     await seam.close()

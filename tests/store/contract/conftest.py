@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import Store
-from tests.store.manual_clock import ManualClock
 from tests.store.sites import SITES, Site
 
 # a cluster is six processes: one for the whole suite is enough

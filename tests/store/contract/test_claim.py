@@ -6,8 +6,8 @@ import asyncio
 from itertools import pairwise
 
 from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import CLEAN, Release, Store
-from tests.store.manual_clock import ManualClock
 from tests.store.samples import TTL_MS, appending, new_run, request
 from tests.store.sites import Site
 

@@ -8,8 +8,8 @@ import pytest
 
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import Amendment, Append, Ending, Release, Store
-from tests.store.manual_clock import ManualClock
 from tests.store.samples import COMPLETED, FAILED, TTL_MS, appending, claimed, journal_of, new_run, request
 from tests.store.sites import Site
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import CLEAN, Append, Dossier, Release, Store
-from tests.store.manual_clock import ManualClock
 from tests.store.samples import TTL_MS, appending, claimed, new_run, request
 
 QUEUED = RunStatus.queued

@@ -6,8 +6,8 @@ import pytest
 
 from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import CLEAN, Amendment, Append, Dossier, Release, RunRecord, Store
-from tests.store.manual_clock import ManualClock
 from tests.store.samples import COMPLETED, FAILED, TTL_MS, appending, claimed, journal_of, new_run, request
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import Store, Submission
-from tests.store.manual_clock import ManualClock
 from tests.store.samples import DAY_MS, new_run, request
 from tests.store.sites import Site
 

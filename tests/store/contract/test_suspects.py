@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import CLEAN, Amendment, Append, Claim, Dossier, Release, RunRecord, Store, Wake
-from tests.store.manual_clock import ManualClock
 from tests.store.samples import (
     COMPLETED,
     DAY_MS,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import Amendment, Release, Store, Wake
 from tests.store.listening import woken_by
-from tests.store.manual_clock import ManualClock
 from tests.store.samples import COMPLETED, TTL_MS, appending, claimed, new_run
 from tests.store.sites import Site
 

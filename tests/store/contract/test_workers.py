@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import Store
-from tests.store.manual_clock import ManualClock
 from tests.store.samples import worker
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from pyrula_runtime.core.errors import StoreRefused
 from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.sqlite.backup import backup
 from pyrula_runtime.stores.sqlite.hosts import Host, this_host
 from pyrula_runtime.stores.sqlite.store import SqliteStore
-from tests.store.manual_clock import ManualClock
 from tests.store.samples import TTL_MS, claimed, request, worker
 from tests.store.sites import SMALL
 

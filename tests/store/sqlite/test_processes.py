@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from pyrula_runtime.core.errors import StoreUnavailable
+from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import Append
 from pyrula_runtime.stores.sqlite import write_lock
 from pyrula_runtime.stores.sqlite.checks import check
 from pyrula_runtime.stores.sqlite.connection import beside
 from pyrula_runtime.stores.sqlite.store import SqliteStore
-from tests.store.manual_clock import ManualClock
 from tests.store.samples import appending, journal_of, new_run, request, until
 from tests.store.sites import SMALL
 from tests.store.sqlite.conftest import Actor

@@ -9,6 +9,7 @@ import pytest
 from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.status import CANCELLATION, DELIVERY, RunStatus
 from pyrula_runtime.core.tree import OnEnd
+from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import (
     Amendment,
     Append,
@@ -24,7 +25,6 @@ from pyrula_runtime.stores.protocol import (
     Wake,
 )
 from tests.store.listening import woken_by
-from tests.store.manual_clock import ManualClock
 from tests.store.samples import (
     COMPLETED,
     TTL_MS,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import Emission, Event, Store, Wake
 from tests.store.listening import woken_by
-from tests.store.manual_clock import ManualClock
 from tests.store.samples import DAY_MS, new_run
 from tests.store.sites import Site
 

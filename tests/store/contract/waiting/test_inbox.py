@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from pyrula_runtime.core.status import DELIVERY, RunStatus
+from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import Amendment, Append, Delivery, Store, Wake
 from tests.store.listening import woken_by
-from tests.store.manual_clock import ManualClock
 from tests.store.samples import (
     COMPLETED,
     TTL_MS,

@@ -6,9 +6,9 @@ import asyncio
 from dataclasses import replace
 
 from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import Firing, RunQuery, ScheduleRecord, Store, SubmitRun, Wake
 from tests.store.listening import woken_by
-from tests.store.manual_clock import ManualClock
 from tests.store.samples import COMPLETED, appending, new_run, request
 from tests.store.sites import Site
 

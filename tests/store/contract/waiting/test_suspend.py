@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from pyrula_runtime.core.status import DELIVERY, RunStatus
+from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import Amendment, Append, Ending, Store
-from tests.store.manual_clock import ManualClock
 from tests.store.samples import (
     DAY_MS,
     SUSPECT,

@@ -6,9 +6,9 @@ import asyncio
 from dataclasses import replace
 
 from pyrula_runtime.core.status import DUE, RunStatus
+from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import Amendment, Store, Wake, Woken
 from tests.store.listening import woken_by
-from tests.store.manual_clock import ManualClock
 from tests.store.samples import appending, new_run, request, send, status_of, suspended, waiting
 from tests.store.sites import Site
 

@@ -1,4 +1,4 @@
-"""The model's verbs for waiting: messages, due times, effects, schedules and events, in plain dictionaries."""
+"""The verbs of a store in memory for waiting: messages, due times, effects, schedules and events."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from pyrula_runtime.core.status import Moves
 from pyrula_runtime.stores import protocol as p
-from tests.store.model_handle import ModelHandle, page_of, verb
-from tests.store.world import KeptEvent, Run
+from pyrula_runtime.stores.memory.handle import MemoryHandle, page_of, verb
+from pyrula_runtime.stores.memory.world import KeptEvent, Run
 
 
-class WaitingModel(ModelHandle):
+class WaitingStore(MemoryHandle):
     """The verbs of `stores.protocol` by which runs wait and strike others."""
 
     @verb

@@ -1,4 +1,4 @@
-"""What every part of the model store stands on: a lock round each verb, the clock, how a run comes and goes on."""
+"""What every part of a store in memory stands on: a lock round each verb, the clock, how a run comes and goes on."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Concatenate, ParamSpec, TypeVar
 from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.stores import protocol as p
-from tests.store.world import Run, World
+from pyrula_runtime.stores.memory.world import Run, World
 
-Handle = TypeVar("Handle", bound="ModelHandle")
+Handle = TypeVar("Handle", bound="MemoryHandle")
 Answer = TypeVar("Answer")
 Args = ParamSpec("Args")
 
@@ -34,7 +34,7 @@ def verb(
     return answer
 
 
-class ModelHandle:
+class MemoryHandle:
     """A handle on a `World`."""
 
     def __init__(self, world: World) -> None:

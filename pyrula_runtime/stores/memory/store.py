@@ -1,7 +1,6 @@
-"""The store contract in plain dictionaries: what every real store is compared with, and the store of engine tests.
+"""The handle on a store in memory: its verbs for runs and their turns.
 
-It keeps the same laws with the simplest means: one lock round every verb, a list in order of submission, no threads.
-Time comes from its clock alone. Several `ModelStore` handles on one `World` are what several processes are to a file.
+Several handles on one `World` are what several processes are to a file.
 """
 
 from __future__ import annotations
@@ -14,21 +13,21 @@ from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.locks import Token, outage_grace
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.stores import protocol as p
-from tests.store.model_handle import page_of, verb
-from tests.store.model_waits import WaitingModel
-from tests.store.world import ModelListener, Run
+from pyrula_runtime.stores.memory.handle import page_of, verb
+from pyrula_runtime.stores.memory.waits import WaitingStore
+from pyrula_runtime.stores.memory.world import MemoryListener, Run
 
 
-class ModelStore(WaitingModel):
+class MemoryStore(WaitingStore):
     """A handle on a `World`."""
 
     @property
     def url(self) -> str:
-        return "model://"
+        return "memory://"
 
     @property
     def identity(self) -> str:
-        return f"model:{id(self.world)}"
+        return f"memory:{id(self.world)}"
 
     @verb
     def submit(self, run: p.NewRun) -> p.Submitted:
@@ -346,15 +345,15 @@ class ModelStore(WaitingModel):
     def tell_tenure(self, tell: Callable[[int], None]) -> None:
         self.check_open()
 
-    def listen(self, on_wake: Callable[[p.Wake], None], kinds: frozenset[p.Wake] = p.EVERY_WAKE) -> ModelListener:
+    def listen(self, on_wake: Callable[[p.Wake], None], kinds: frozenset[p.Wake] = p.EVERY_WAKE) -> MemoryListener:
         self.check_open()
-        listener = ModelListener(self.world, on_wake, kinds)
+        listener = MemoryListener(self.world, on_wake, kinds)
         with self.world.mutex:
             self.world.listeners.append(listener)
         return listener
 
     def audit(self) -> list[str]:
-        """Where the model contradicts itself: the same laws that `store check` holds a file to."""
+        """Where the store contradicts itself: the same laws that `store check` holds a file to."""
         return [
             f"run {run_id} is {run.status}, ready {run.ready}, held {run.held}"
             for run_id, run in self.world.runs.items()

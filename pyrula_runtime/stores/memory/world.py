@@ -1,4 +1,4 @@
-"""What the handles of one model store share: its runs, keys, workers and listeners."""
+"""What the handles of one store in memory share: its runs, keys, workers and listeners."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class World:
     schedules: dict[str, p.ScheduleRecord | int] = field(default_factory=dict)  # of a dropped one its last revision
     subscriptions: dict[tuple[str, str | None], frozenset[str]] = field(default_factory=dict)
     events: dict[str, KeptEvent] = field(default_factory=dict)
-    listeners: list[ModelListener] = field(default_factory=list)
+    listeners: list[MemoryListener] = field(default_factory=list)
     alive_ms: int = 0
     silence_ms: int = 0
     nonces: int = 0
@@ -109,7 +109,7 @@ class World:
             listener.ring(kinds)
 
 
-class ModelListener:
+class MemoryListener:
     """A subscription."""
 
     def __init__(self, world: World, on_wake: Callable[[p.Wake], None], kinds: frozenset[p.Wake]) -> None:
