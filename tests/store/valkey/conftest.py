@@ -11,6 +11,7 @@ import pytest
 from pyrula_runtime.stores.valkey.address import Address
 from pyrula_runtime.stores.valkey.settings import Settings
 from pyrula_runtime.stores.valkey.store import ValkeyStore
+from tests.store.valkey.proxy import Proxy
 from tests.store.valkey.servers import SURE, Server, shared
 
 QUICK = Settings(guarded=True, connect_s=10.0, knock_s=0.2, again_s=0.01)
@@ -28,6 +29,15 @@ def server() -> Iterator[Server]:
 def address() -> Address:
     """A namespace of its own on the shared server."""
     return shared("valkey").address(os.urandom(6).hex())
+
+
+@pytest.fixture
+async def road() -> AsyncIterator[Proxy]:
+    """A road to the shared server, to be broken."""
+    proxy = Proxy(shared("valkey").socket)
+    await proxy.open()
+    yield proxy
+    await proxy.close()
 
 
 @pytest.fixture
