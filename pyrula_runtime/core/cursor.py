@@ -9,17 +9,22 @@ steps that swap places without depending on each other still match; a step that 
 that is recorded does not.
 
 The cursor answers each operation the body asks for with one of three words: `recorded` (its outcome comes when its
-place in the journal comes), `perform` (nobody has its outcome: do it, under this id), or it raises `JournalMismatch`.
+place in the journal comes), `perform` (nobody has its outcome: do it, or wait for it, under this id), or it raises
+`JournalMismatch`.
 What must be performed is given out only when everything recorded has been replayed: a mismatch is found before
 anything is done in the world. An entry whose operation the body has not asked for when the entry's turn has come is
 a mismatch, because a parked body will never ask for it without that very entry.
 
 Withdrawal. A body may cancel an operation. That is the body's own doing and repeats itself in a replay; it is journaled
 so that people see it and so that a replay can tell when changed code no longer does it.
+
+Marks. A patch needs nobody: it is on record as soon as the body asks for it. One that is not, at a place that replay
+passes, was put there by changed code: it is `passed`. One on record that the code asks for no more is let be.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -33,8 +38,11 @@ from pyrula_runtime.core.entries import (
     Failed,
     Op,
     OpEntry,
+    OpKind,
     ReplayedEntry,
+    Started,
     Withdrawn,
+    begun_anew,
     in_force,
 )
 from pyrula_runtime.core.errors import JournalMismatch
@@ -48,6 +56,7 @@ class Answer(Enum):
 
     recorded = "recorded"
     perform = "perform"
+    passed = "passed"  # of a mark: what follows is on record without it
 
 
 @dataclass(slots=True)
@@ -59,6 +68,9 @@ class Asked:
     retry_at_ms: int = 0  # not before, from the last failed attempt
     settled: bool = False  # an outcome or a withdrawal has been applied
     withdrawn: bool = False  # the body does not want the outcome any more
+    at_ms: int = 0  # the body's time when it asked, or when an operator had it begin anew
+    starts: int = 0  # how many children were ever started for it, voided ones too
+    started: Started | None = None  # the child that counts
 
 
 class Cursor:
@@ -72,6 +84,9 @@ class Cursor:
         self._asked: dict[str, Asked] = {}
         self._unperformed: list[Asked] = []
         self._outcomes = {e.op.op_id: e.op for _, e in self._recorded if isinstance(e, Completed | Failed | Withdrawn)}
+        self._started = {e.op.op_id: e for _, e in self._recorded if isinstance(e, Started)}
+        self._starts = Counter(e.op.op_id for e in journal if isinstance(e, Started))
+        self._anew = begun_anew(journal)
         self._withdrawals: list[Op] = []  # made during replay, not on record
         self._wanted: set[str] = set()  # operations asked for, neither settled nor withdrawn
 
@@ -84,17 +99,23 @@ class Cursor:
         """Whether such a blow to the whole run is recorded already."""
         return any(isinstance(entry, kind) for _, entry in self._recorded)
 
-    def ask(self, op: Op) -> Answer:
+    def ask(self, op: Op, at_ms: int = 0) -> Answer:
         """The body asks for an operation. Raises JournalMismatch if the journal has another kind under this id."""
-        recorded = self._outcomes.get(op.op_id)
-        if recorded is not None and recorded != op:
-            raise JournalMismatch(f"the journal has {recorded} where the code now asks for {op}")
-        asked = self._asked[op.op_id] = Asked(op)
+        recorded = self._match(op)
+        asked = self._note(op, at_ms)
         self._wanted.add(op.op_id)
-        if recorded is not None:
+        if recorded:
             return Answer.recorded
         self._unperformed.append(asked)
         return Answer.perform
+
+    def mark(self, op: Op) -> Answer:
+        """The body asks for a mark. Raises JournalMismatch as `ask` does; what is to be performed is to be appended."""
+        recorded = self._match(op)
+        if self.replaying and not recorded:
+            return Answer.passed
+        self._note(op, 0)
+        return Answer.recorded if recorded else Answer.perform
 
     def withdraw(self, op: Op) -> bool:
         """The body cancels an operation; True if that is to be appended to the journal now.
@@ -154,13 +175,30 @@ class Cursor:
     def check_ended(self) -> None:
         """The body has ended: what is left on record must at least have been asked for; JournalMismatch otherwise."""
         for position, entry in self._recorded[self._next :]:
-            if isinstance(entry, OpEntry) and entry.op.op_id not in self._asked:
+            if isinstance(entry, OpEntry) and entry.op.op_id not in self._asked and entry.op.kind is not OpKind.patch:
                 raise JournalMismatch(f"journal entry {position + 1} is {entry.op}, but the code ended before it")
+
+    def _match(self, op: Op) -> bool:
+        """Whether the operation's outcome is recorded; JournalMismatch if it is another one's."""
+        started = self._started.get(op.op_id)
+        recorded = self._outcomes.get(op.op_id)
+        for known in (recorded, started and started.op):
+            if known is not None and known != op:
+                raise JournalMismatch(f"the journal has {known} where the code now asks for {op}")
+        return recorded is not None
+
+    def _note(self, op: Op, at_ms: int) -> Asked:
+        asked = self._asked[op.op_id] = Asked(op, at_ms=max(at_ms, self._anew.get(op.op_id, 0)))
+        if op.kind is OpKind.child:
+            asked.starts, asked.started = self._starts[op.op_id], self._started.get(op.op_id)
+        return asked
 
     def _check(self, position: int, entry: ReplayedEntry) -> None:
         if isinstance(entry, CancelRequested | DeadlinePassed):
             return
         asked = self._asked.get(entry.op.op_id)
+        if asked is None and entry.op.kind is OpKind.patch:
+            return  # the code has done with the old way: it no longer asks
         if asked is None or asked.op != entry.op:
             raise JournalMismatch(f"journal entry {position + 1} is {entry.op}, but the code asks for {self._open()}")
         if isinstance(entry, Withdrawn) and not asked.withdrawn:
@@ -175,8 +213,11 @@ class Cursor:
     def _apply(self, entry: Entry) -> None:
         match entry:
             case Completed() | Failed() | Withdrawn():
-                self._asked[entry.op.op_id].settled = True
+                if (settled := self._asked.get(entry.op.op_id)) is not None:  # None: a patch the code forgot
+                    settled.settled = True
                 self._wanted.discard(entry.op.op_id)
+            case Started():
+                self._asked[entry.op.op_id].started = entry
             case AttemptFailed():
                 asked = self._asked[entry.op.op_id]
                 asked.attempts, asked.retry_at_ms = entry.number, entry.retry_at_ms

@@ -13,12 +13,24 @@ from enum import StrEnum
 
 from pyrula_runtime.core.errors import ErrorRecord
 from pyrula_runtime.core.errors import Json as Json
+from pyrula_runtime.core.tree import OnEnd
 
 
 class OpKind(StrEnum):
-    """The kinds of durable operations."""
+    """The kinds of durable operations.
+
+    A step is performed. Sleeps, signals, children and timeouts wait: nobody performs them. An emitted event and what a
+    child is told are over as soon as they are written. A patch is a mark: the body is told at once how it stands.
+    """
 
     step = "step"
+    sleep = "sleep"
+    signal = "signal"
+    child = "child"
+    timeout = "timeout"
+    patch = "patch"
+    emit = "emit"
+    tell = "tell"  # to a child: a signal or a cancel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,20 +47,22 @@ class Op:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """An operation gave a value."""
+    """An operation gave a value. `message` is the number of the message that brought it (0: none did)."""
 
     op: Op
     at_ms: int
     value: Json
+    message: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """An operation gave up."""
+    """An operation gave up. `message` is the number of the message that told so (0: none did)."""
 
     op: Op
     at_ms: int
     error: ErrorRecord
+    message: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +82,16 @@ class AttemptFailed:
     number: int
     error: ErrorRecord
     retry_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """The run `child_id` was started for an operation, in the same write; its outcome comes as a message."""
+
+    op: Op
+    at_ms: int
+    child_id: str
+    on_end: OnEnd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +116,7 @@ class Requeued:
     void_from: int
 
 
-OpEntry = Completed | Failed | Withdrawn | AttemptFailed
+OpEntry = Completed | Failed | Withdrawn | AttemptFailed | Started
 ReplayedEntry = OpEntry | CancelRequested | DeadlinePassed
 Entry = ReplayedEntry | Requeued
 
@@ -101,17 +125,37 @@ def in_force(journal: Sequence[Entry]) -> list[tuple[int, ReplayedEntry]]:
     """The entries that still count, each with its position.
 
     A `Requeued` voids what it says, and with it the failed attempts of operations that have no outcome before that:
-    they are tried anew, with their whole number of attempts.
+    they are tried anew, with their whole number of attempts. The start of a child goes with its voided failure, so that
+    another child is started; one that completed is not, its outcome is still there.
     """
     kept: list[tuple[int, ReplayedEntry]] = []
     for position, entry in enumerate(journal):
         if isinstance(entry, Requeued):
+            broken = {each.op.op_id for at, each in kept if at >= entry.void_from and isinstance(each, Failed)}
             kept = [pair for pair in kept if pair[0] < entry.void_from]
             settled = {each.op.op_id for _, each in kept if isinstance(each, Completed | Failed | Withdrawn)}
-            kept = [pair for pair in kept if not isinstance(pair[1], AttemptFailed) or pair[1].op.op_id in settled]
+            kept = [pair for pair in kept if not _is_undone(pair[1], settled, broken)]
         else:
             kept.append((position, entry))
     return kept
+
+
+def _is_undone(entry: ReplayedEntry, settled: set[str], broken: set[str]) -> bool:
+    if isinstance(entry, AttemptFailed):
+        return entry.op.op_id not in settled
+    return isinstance(entry, Started) and entry.op.op_id in broken
+
+
+def begun_anew(journal: Sequence[Entry]) -> dict[str, int]:
+    """Operations whose outcome an operator voided, and when: what they wait for is counted from there."""
+    anew: dict[str, int] = {}
+    outcomes: list[tuple[int, str]] = []
+    for position, entry in enumerate(journal):
+        if isinstance(entry, Requeued):
+            anew |= {op_id: entry.at_ms for at, op_id in outcomes if at >= entry.void_from}
+        elif isinstance(entry, Completed | Failed):
+            outcomes.append((position, entry.op.op_id))
+    return anew
 
 
 def requeue_from(journal: Sequence[Entry], failed_op: str | None) -> int:

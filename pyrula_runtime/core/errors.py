@@ -157,6 +157,40 @@ class StepTimeout(StepFailed):
     """A step passed its `timeout=`."""
 
 
+class WaitTimeout(PyrulaError, TimeoutError):
+    """A `ctx.timeout(...)` was over before what it holds; `op_id` is its operation."""
+
+    def __init__(self, message: str, op_id: str = "") -> None:
+        super().__init__(message)
+        self.op_id = op_id
+
+
+class SignalTimeout(WaitTimeout):
+    """No signal came within the `timeout=` of a wait."""
+
+
+class ChildFailed(PyrulaError):
+    """A child run ended otherwise than by completing: the same live and in every replay, with the stored `error`.
+
+    `status` is "failed", "cancelled" or "quarantined".
+    """
+
+    def __init__(self, workflow: str, run_id: str, status: str, error: ErrorRecord, op_id: str = "") -> None:
+        super().__init__(f"child {workflow!r} (run {run_id}) {_ENDS.get(status, status)}: {error}")
+        self.workflow = workflow
+        self.run_id = run_id
+        self.status = status
+        self.error = error
+        self.op_id = op_id
+
+    def matches(self, *types: type[BaseException]) -> bool:
+        """Whether the child raised one of these exception classes (compared by class name)."""
+        return self.error.type in {cls.__name__ for cls in types}
+
+
+_ENDS = {"failed": "failed", "cancelled": "was cancelled", "quarantined": "was quarantined"}
+
+
 class RunTimeout(PyrulaError):
     """A run passed the `timeout=` of its workflow."""
 

@@ -21,11 +21,14 @@ from pyrula_runtime.core.entries import (
     Failed,
     Json,
     Op,
+    OpEntry,
     OpKind,
     Requeued,
+    Started,
     Withdrawn,
 )
 from pyrula_runtime.core.errors import ErrorRecord, InputError
+from pyrula_runtime.core.tree import OnEnd
 from pyrula_runtime.stores.protocol import Dossier
 
 Fact = TypeVar("Fact", Evidence, Mark)
@@ -68,19 +71,21 @@ def load_error(raw: bytes | dict[str, Any]) -> ErrorRecord:
 
 def dump_entry(entry: Entry) -> bytes:
     """One journal entry as bytes."""
-    tree: dict[str, Any] = {"at": entry.at_ms}
-    match entry:
-        case Completed(value=value):
     return orjson.dumps(entry_to_json(entry))
 
 
 def entry_to_json(entry: Entry) -> dict[str, Any]:
     """One journal entry as a JSON object: what a user's code gave stands under `v`, an error under `e`."""
+    tree: dict[str, Any] = {"at": entry.at_ms}
+    match entry:
+        case Completed(value=value):
             tree |= {"k": "v", "v": value}
         case Failed(error=error):
             tree |= {"k": "e", "e": error_to_json(error)}
         case Withdrawn():
             tree["k"] = "w"
+        case Started(child_id=child_id, on_end=on_end):
+            tree |= {"k": "s", "c": child_id, "p": on_end}
         case AttemptFailed(number=number, error=error, retry_at_ms=retry_at):
             tree |= {"k": "a", "n": number, "e": error_to_json(error), "r": retry_at}
         case CancelRequested():
@@ -89,7 +94,9 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
             tree["k"] = "d"
         case Requeued(void_from=void_from):
             tree |= {"k": "q", "f": void_from}
-    if isinstance(entry, Completed | Failed | Withdrawn | AttemptFailed):
+    if isinstance(entry, Completed | Failed) and entry.message:
+        tree["i"] = entry.message
+    if isinstance(entry, OpEntry):
         tree |= {"o": entry.op.op_id, "t": entry.op.kind, "m": entry.op.name}
     return tree
 
@@ -110,12 +117,14 @@ def entry_from_json(tree: dict[str, Any]) -> Entry:
         return Requeued(at_ms=at, void_from=tree["f"])
     op = Op(op_id=tree["o"], kind=OpKind(tree["t"]), name=tree["m"])
     if kind == "v":
-        return Completed(op=op, at_ms=at, value=tree["v"])
+        return Completed(op=op, at_ms=at, value=tree["v"], message=tree.get("i", 0))
     if kind == "w":
         return Withdrawn(op=op, at_ms=at)
+    if kind == "s":
+        return Started(op=op, at_ms=at, child_id=tree["c"], on_end=OnEnd(tree["p"]))
     error = load_error(tree["e"])
     if kind == "e":
-        return Failed(op=op, at_ms=at, error=error)
+        return Failed(op=op, at_ms=at, error=error, message=tree.get("i", 0))
     if kind == "a":
         return AttemptFailed(op=op, at_ms=at, number=tree["n"], error=error, retry_at_ms=tree["r"])
     raise ValueError(f"journal entry of unknown kind {kind!r}: written by a newer version of Pyrula")

@@ -12,9 +12,11 @@ from pyrula_runtime.core.entries import (
     Op,
     OpKind,
     Requeued,
+    Started,
     Withdrawn,
 )
 from pyrula_runtime.core.errors import ErrorRecord
+from pyrula_runtime.core.tree import OnEnd
 
 BROKEN = ErrorRecord(type="ValueError", message="broken")
 
@@ -51,3 +53,16 @@ def deadline(at_ms: int = 0) -> DeadlinePassed:
 
 def requeued(void_from: int, at_ms: int = 0) -> Requeued:
     return Requeued(at_ms=at_ms, void_from=void_from)
+
+
+def child(op_id: str) -> Op:
+    """The child run of this operation; its workflow is what stands before the number."""
+    return Op(op_id=op_id, kind=OpKind.child, name=op_id.rpartition("#")[0])
+
+
+def started(op_id: str, child_id: str = "child-1", at_ms: int = 0) -> Started:
+    return Started(op=child(op_id), at_ms=at_ms, child_id=child_id, on_end=OnEnd.cancel)
+
+
+def patch(name: str) -> Op:
+    return Op(op_id=f"{name}#1", kind=OpKind.patch, name=name)

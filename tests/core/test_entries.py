@@ -13,10 +13,23 @@ from pyrula_runtime.core.entries import (
     Failed,
     Requeued,
     Withdrawn,
+    begun_anew,
     in_force,
     requeue_from,
 )
-from tests.core.journals import attempt, cancel, completed, deadline, failed, op, requeued, withdrawn
+from tests.core.journals import (
+    BROKEN,
+    attempt,
+    cancel,
+    child,
+    completed,
+    deadline,
+    failed,
+    op,
+    requeued,
+    started,
+    withdrawn,
+)
 from tests.core.patience import patient
 
 A, B, C = completed("a#1"), completed("b#1"), completed("c#1")
@@ -140,3 +153,17 @@ def test_what_is_left_after_a_requeue_is_the_beginning_of_what_counted(
     assert left == kept[: len(left)]
     assert not any(entry in (cancel(), deadline()) for _, entry in left)
     assert not left or left[-1][1] != withdrawn("c#1") or len(left) < len(before)
+
+
+def test_a_child_whose_failure_was_voided_is_started_again_and_one_that_completed_is_not() -> None:
+    done = Completed(op=child("pack#1"), at_ms=0, value=1)
+    broken = Failed(op=child("ship#1"), at_ms=0, error=BROKEN)
+    journal: list[Entry] = [started("pack#1"), started("ship#1"), done, broken, requeued(2)]
+    assert positions(journal) == [0]
+    assert positions([*journal[:4], requeued(3)]) == [0, 2]
+
+
+def test_what_was_voided_begins_anew_at_the_newest_requeue() -> None:
+    journal: list[Entry] = [A, failed("b#1"), requeued(1, at_ms=5), C, requeued(0, at_ms=9)]
+    assert begun_anew(journal[:3]) == {"b#1": 5}
+    assert begun_anew(journal) == {"a#1": 9, "b#1": 9, "c#1": 9}

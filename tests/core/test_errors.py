@@ -9,6 +9,7 @@ import pytest
 from pyrula_runtime.core import errors
 from pyrula_runtime.core.errors import (
     AppImportError,
+    ChildFailed,
     ConfigurationError,
     ErrorRecord,
     HookError,
@@ -20,6 +21,7 @@ from pyrula_runtime.core.errors import (
     RunFailed,
     RunNotFound,
     RunQuarantined,
+    SignalTimeout,
     StepFailed,
     StepTimeout,
     StoreRefused,
@@ -46,6 +48,9 @@ TREE = """
     BodyStuck PyrulaError
     StepFailed PyrulaError
     StepTimeout StepFailed
+    WaitTimeout TimeoutError
+    SignalTimeout WaitTimeout
+    ChildFailed PyrulaError
     RunTimeout PyrulaError
     RunEnded PyrulaError
     RunFailed RunEnded
@@ -113,6 +118,24 @@ def test_an_app_that_cannot_be_imported_is_named_with_its_error() -> None:
 def test_a_lost_lock_names_the_run() -> None:
     assert str(LockLost("01J")) == "run 01J is no longer held by this worker"
     assert LockLost("01J").run_id == "01J"
+
+
+def test_a_wait_that_took_too_long_is_a_timeout_to_everybody() -> None:
+    late = SignalTimeout("no signal 'go' within 3 s", "go#1")
+    assert isinstance(late, TimeoutError)
+    assert (str(late), late.op_id) == ("no signal 'go' within 3 s", "go#1")
+
+
+@pytest.mark.parametrize(
+    ("status", "told"), [("failed", "failed"), ("cancelled", "was cancelled"), ("quarantined", "was quarantined")]
+)
+def test_a_failed_child_keeps_the_stored_error_and_says_how_it_ended(status: str, told: str) -> None:
+    failed = ChildFailed("ship", "01J", status, NOT_ENOUGH, "ship#1")
+    assert str(failed) == f"child 'ship' (run 01J) {told}: ValueError: not enough"
+    assert (failed.workflow, failed.run_id, failed.status, failed.op_id) == ("ship", "01J", status, "ship#1")
+    assert failed.error is NOT_ENOUGH
+    assert failed.matches(KeyError, ValueError)
+    assert not failed.matches(KeyError)
 
 
 def test_a_failed_step_keeps_the_stored_error() -> None:

@@ -17,9 +17,11 @@ from pyrula_runtime.core.entries import (
     Op,
     OpKind,
     Requeued,
+    Started,
     Withdrawn,
 )
 from pyrula_runtime.core.errors import ErrorRecord, InputError
+from pyrula_runtime.core.tree import OnEnd
 from pyrula_runtime.engine.codec import (
     dossier_of,
     dump_entry,
@@ -49,8 +51,9 @@ ERRORS = st.builds(
     ErrorRecord, type=TEXT, message=TEXT, traceback=TEXT, detail=st.dictionaries(TEXT, TEXT | st.none(), max_size=2)
 )
 ENTRIES: st.SearchStrategy[Entry] = st.one_of(
-    st.builds(Completed, op=OPS, at_ms=NUMBERS, value=JSON),
-    st.builds(Failed, op=OPS, at_ms=NUMBERS, error=ERRORS),
+    st.builds(Completed, op=OPS, at_ms=NUMBERS, value=JSON, message=NUMBERS),
+    st.builds(Failed, op=OPS, at_ms=NUMBERS, error=ERRORS, message=NUMBERS),
+    st.builds(Started, op=OPS, at_ms=NUMBERS, child_id=TEXT, on_end=st.sampled_from(OnEnd)),
     st.builds(Withdrawn, op=OPS, at_ms=NUMBERS),
     st.builds(AttemptFailed, op=OPS, at_ms=NUMBERS, number=NUMBERS, error=ERRORS, retry_at_ms=NUMBERS),
     st.builds(CancelRequested, at_ms=NUMBERS),
