@@ -151,7 +151,9 @@ class Journaling:
         missing = self._written.beyond(length)
         if missing:
             lost = self.committed - length
-            self._owner.note(logging.WARNING, "the store has lost the last %d journal entries: writing them again", lost)
+            self._owner.note(
+                logging.WARNING, "the store has lost the last %d journal entries: writing them again", lost
+            )
             self._to_send = deque((*missing, self._to_send[-1]))
             self._send(self._to_send[0])
         return bool(missing)

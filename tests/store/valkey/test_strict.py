@@ -11,6 +11,7 @@ import pytest
 
 from pyrula_runtime.core.errors import StoreRefused, StoreUnavailable
 from pyrula_runtime.stores.protocol import Append
+from pyrula_runtime.stores.valkey.connection import connect
 from pyrula_runtime.stores.valkey.store import ValkeyStore
 from tests.store.samples import appending, claimed, journal_of
 from tests.store.valkey.conftest import QUICK
@@ -29,8 +30,12 @@ class Replicated:
 
     def meet(self) -> None:
         """Wait until the replica has what the primary has."""
-        self.primary.ask("SET", "sign", "1")
-        assert self.primary.ask("WAIT", 1, 10_000) == 1
+        connection = connect(self.primary.address(), 15, "test")
+        try:
+            _, met = connection.ask([("SET", "sign", "1"), ("WAIT", 1, 10_000)])  # `WAIT` looks at its own connection
+        finally:
+            connection.socket.close()
+        assert met == 1
 
     def stop(self) -> None:
         os.kill(self.replica.process.pid, signal.SIGCONT)
