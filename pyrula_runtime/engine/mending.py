@@ -17,7 +17,7 @@ from collections import deque
 
 from pyrula_runtime.stores.protocol import Commit
 
-# what one turn keeps, in bytes of entries: a failover loses what was written in a second or two, an entry has 1 MB at most
+# bytes of entries that one turn keeps: a failover loses what was written in a second or two
 MOST_BYTES = 2_000_000
 
 
