@@ -124,6 +124,7 @@ class _Child:
         from pyrula_runtime.options import WorkerOptions
         from pyrula_runtime.stores.opening import open_store
         from pyrula_runtime.worker import Worker, WorkerSetup
+        from pyrula_runtime.workflows import app
 
         start = self._start
         options = WorkerOptions.from_env({}, **start.options)
@@ -139,6 +140,7 @@ class _Child:
             role=_ROLES[start.role],
             stack_file=stack_file,
             ears=self._ears(),
+            codec=app.codec(options.codec),
         )
         return Worker(setup)
 

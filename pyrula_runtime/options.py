@@ -11,6 +11,7 @@ within their range; the ranges are wide, so that they refuse only what is absurd
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
@@ -21,8 +22,11 @@ Value = int | float | str | None
 Kind = type[int] | type[float] | type[str]
 Isolation = Literal["lane", "turn"]
 ISOLATIONS: tuple[str, ...] = get_args(Isolation)
+Replay = Literal["when-resumed", "always"]
+REPLAYS: tuple[str, ...] = get_args(Replay)
 
 INFINITE = float("inf")
+_OBJECT = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
 HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
 MONTH_S = 30 * DAY_S
@@ -162,6 +166,17 @@ class WorkerOptions:
         "Where async turns run: together on one lane, or each turn on a thread and event loop of its own.",
         choices=ISOLATIONS,
     )
+    codec: str | None = option(
+        None,
+        "Codec (module:attribute) that payloads pass through on their way to the store and back; unset, none.",
+        kind=str,
+    )
+    replay: Replay = option(
+        "when-resumed",
+        "When runs are replayed from their journal: as they are resumed, or always, after each commit, so that tests "
+        "find code that does not repeat itself.",
+        choices=REPLAYS,
+    )
     lock_ttl: float = option(30.0, "How long a claim may write without being renewed.", unit="s", low=1, high=DAY_S)
     orphan_scan_interval: float = option(
         60.0, "How often to look for runs whose whole host is gone.", unit="s", low=0.1, high=DAY_S
@@ -234,11 +249,14 @@ OPTIONS: tuple[Option, ...] = _WORKER + _POISON
 
 _BY_KEY = {each.key: each for each in OPTIONS}
 IDEMPOTENCY_TTL = _BY_KEY["idempotency_ttl"]  # a worker's options hold it for all, but it is a client's
+CODEC = _BY_KEY["codec"]  # of workers and clients
 
 
 def _worker_faults(values: Mapping[str, Any]) -> Iterator[str]:
     """The faults of single values, then those of pairs whose values are sound by themselves."""
     single = faults_in(OPTIONS, values)
+    if (codec := values["codec"]) is not None and "codec" not in single and not _OBJECT.fullmatch(codec):
+        single["codec"] = f"{_BY_KEY['codec'].title} is {codec!r}, but must be module:attribute"
     yield from single.values()
     evacuate = "lock_ttl" if values["evacuate_after"] is None else "evacuate_after"
     pairs = (

@@ -32,6 +32,7 @@ from pyrula_runtime.engine.health import Health
 from pyrula_runtime.engine.ladder import Ladder
 from pyrula_runtime.engine.lane_setup import LaneSetup
 from pyrula_runtime.engine.lanes import Lanes
+from pyrula_runtime.engine.payloads import Payloads
 from pyrula_runtime.engine.posting import post
 from pyrula_runtime.engine.slots import Slots
 from pyrula_runtime.engine.watchdog import Block, Watchdog, stack_of
@@ -139,6 +140,8 @@ class Worker:
             on_outage=partial(post, loop, self.health.store_failed),
             on_failed=partial(post, loop, self._lane_failed),
             presence=box,
+            payloads=Payloads(setup.codec),
+            replay=self._options.replay,
         )
         commons = Commons(self._slots.capacity)
         self._lanes = Lanes(lane_setup, self._options.isolation, commons)

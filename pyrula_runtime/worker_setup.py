@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Literal
 
+from pyrula_runtime.engine.payloads import Codec
 from pyrula_runtime.engine.program import Program
 from pyrula_runtime.engine.watchdog import Block, log_block, log_end
 from pyrula_runtime.options import WorkerOptions
@@ -43,6 +44,7 @@ class WorkerSetup:
     stack_file: IO[bytes] | None = None  # what the process writes as it dies (see stacks)
     ears: Ears = Ears()
     clock: Clock = field(default_factory=SystemClock)
+    codec: Codec | None = None
 
     @property
     def is_plain(self) -> bool:

@@ -6,6 +6,7 @@ from pyrula_runtime.client.requeueing import Requeueing, RequeueResult
 from pyrula_runtime.client.telling import RunSummary
 from pyrula_runtime.client.workflow_client import WorkflowClient
 from pyrula_runtime.core.errors import (
+    CodecFailed,
     ConfigurationError,
     ErrorRecord,
     IdempotencyConflict,
@@ -30,12 +31,15 @@ from pyrula_runtime.core.errors import (
 from pyrula_runtime.core.retry import Retry
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.engine.loop_local import lane_local
+from pyrula_runtime.engine.payloads import Codec
 from pyrula_runtime.workflows.context import SyncWorkflowContext, WorkflowContext, current_step
 from pyrula_runtime.workflows.logs import RunFields
 from pyrula_runtime.workflows.registry import workflow
 from pyrula_runtime.workflows.steps import step
 
 __all__ = [
+    "Codec",
+    "CodecFailed",
     "ConfigurationError",
     "ErrorRecord",
     "IdempotencyConflict",

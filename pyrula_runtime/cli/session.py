@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from pyrula_runtime.options import DAY_S
+from pyrula_runtime.options import CODEC, DAY_S, given
 
 if TYPE_CHECKING:
     from pyrula_runtime.client.workflow_client import WorkflowClient
+    from pyrula_runtime.engine.payloads import Codec
     from pyrula_runtime.stores.protocol import Store
 
 Answer = TypeVar("Answer")
@@ -26,11 +28,13 @@ def ask(
     from pyrula_runtime.client.opening import open_store
     from pyrula_runtime.client.workflow_client import WorkflowClient
 
+    codec = _codec(given([CODEC], os.environ, {})[CODEC.key])
+
     logging.basicConfig(format="pyrula: %(message)s", level=logging.WARNING)
 
     async def working() -> Answer:
         store = open_store(store_url)
-        client = WorkflowClient(store, idempotency_ttl=key_ttl_s)
+        client = WorkflowClient(store, idempotency_ttl=key_ttl_s, codec=codec)
         try:
             await store.open()
             return await work(client, store)
@@ -38,6 +42,15 @@ def ask(
             await client.close()
 
     return asyncio.run(working())
+
+
+def _codec(target: str | None) -> Codec | None:
+    """The codec that the environment names; the app's module is imported for it."""
+    if target is None:
+        return None
+    from pyrula_runtime.workflows.app import codec
+
+    return codec(target)
 
 
 def as_json(tree: object) -> str:

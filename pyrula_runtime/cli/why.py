@@ -21,6 +21,7 @@ from pyrula_runtime.core.why import why as reason
 
 if TYPE_CHECKING:
     from pyrula_runtime.client.workflow_client import WorkflowClient
+    from pyrula_runtime.engine.payloads import Payloads
     from pyrula_runtime.stores.protocol import RunRecord, Store, WorkerRecord
 
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 def why(run_id: str, store_url: str | None) -> None:
     """Say what a run waits for, or what became of it."""
 
-    async def work(_client: WorkflowClient, store: Store) -> str:
+    async def work(client: WorkflowClient, store: Store) -> str:
         record = await store.read(run_id)
         if record is None:
             raise RunNotFound(run_id)
@@ -39,7 +40,7 @@ def why(run_id: str, store_url: str | None) -> None:
             _facts_of_worker(worker, await _load(store, worker), roles.get(worker.incarnation, ""))
             for worker in await store.workers()
         ]
-        return reason(_facts(record), workers, now_ms())
+        return reason(_facts(record, client.payloads), workers, now_ms())
 
     click.echo(ask(store_url, work))
 
@@ -57,9 +58,7 @@ def _roles() -> Mapping[str, str]:
         return {}
 
 
-def _facts(record: RunRecord) -> RunFacts:
-    from pyrula_runtime.engine.codec import load_error
-
+def _facts(record: RunRecord, payloads: Payloads) -> RunFacts:
     return RunFacts(
         run_id=record.run_id,
         workflow=record.workflow,
@@ -69,7 +68,7 @@ def _facts(record: RunRecord) -> RunFacts:
         owner=record.owner,
         lock_left_ms=record.lock_left_ms,
         finished_ms=record.finished_ms,
-        error=None if record.error is None else load_error(record.error),
+        error=None if record.error is None else payloads.for_people().load_error(record.error),
         is_suspect=record.dossier.is_suspect,
     )
 

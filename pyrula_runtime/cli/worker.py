@@ -10,10 +10,10 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -26,10 +26,12 @@ from pyrula_runtime.options import OPTIONS, WorkerOptions
 from pyrula_runtime.settings import SETTINGS, Settings
 
 if TYPE_CHECKING:
-    from pyrula_runtime.engine.program import Program
     from pyrula_runtime.worker import Worker
 
 log = logging.getLogger("pyrula.worker")
+
+Named = TypeVar("Named")
+Found = TypeVar("Found")
 
 _LEVELS = ("debug", "info", "warning", "error", "critical")
 
@@ -86,6 +88,7 @@ def _made(targets: Sequence[str], given: dict[str, Any], log_format: Any, log_le
     from pyrula_runtime.runtime_dir import runtime_dir
     from pyrula_runtime.stores.opening import open_store
     from pyrula_runtime.worker import Worker, WorkerSetup
+    from pyrula_runtime.workflows import app
     from pyrula_runtime.workflows.logs import log_without_waiting
 
     faults = Faults()
@@ -101,11 +104,12 @@ def _made(targets: Sequence[str], given: dict[str, Any], log_format: Any, log_le
     for warning in settings.unserved_warnings():
         log.warning(warning)
     setup = WorkerSetup(
-        programs=_programs(targets),
+        programs=_of_app(app.programs, targets),
         store=store,
         options=options,
         runtime_dir=directory,
         worker_id=settings.worker_id,
+        codec=_of_app(app.codec, options.codec),
     )
     return Worker(replace(setup, stack_file=_stack_file(directory, setup.incarnation))), settings
 
@@ -119,12 +123,12 @@ def _stack_file(directory: Path, incarnation: str) -> IO[bytes] | None:
     return None
 
 
-def _programs(targets: Sequence[str]) -> list[Program]:
-    """What is to be served; a fault in the app is the app's, so it gets its own traceback."""
+def _of_app(find: Callable[[Named], Found], named: Named) -> Found:
+    """What the app has under these names; a fault in the app is the app's, so it gets its own traceback."""
     from pyrula_runtime.workflows import app
 
     try:
-        return app.programs(targets)
+        return find(named)
     except AppImportError as error:
         click.echo(app.story(error), err=True, nl=False)
         raise

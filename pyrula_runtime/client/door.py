@@ -1,8 +1,12 @@
-"""A client's way into its store: opened at the first use, closed with the client, and one record read at a time."""
+"""A client's way into its store: opened at the first use, closed with the client, and one record read at a time.
+
+With it go the payloads: how this client writes and reads what users put into the store.
+"""
 
 from __future__ import annotations
 
 from pyrula_runtime.core.errors import RunNotFound, UsageError
+from pyrula_runtime.engine.payloads import PLAIN, Payloads
 from pyrula_runtime.stores.protocol import Amendment, RunRecord, Store
 
 CLOSED = "this client has been closed; make a new one"
@@ -11,7 +15,8 @@ CLOSED = "this client has been closed; make a new one"
 class Door:
     """The store behind one client."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, payloads: Payloads = PLAIN) -> None:
+        self.payloads = payloads
         self._store = store
         self._is_open = False
         self._is_closed = False

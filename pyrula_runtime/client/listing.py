@@ -8,6 +8,7 @@ from dataclasses import replace
 from pyrula_runtime.client.telling import RunSummary, summary
 from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.status import TERMINAL, RunStatus
+from pyrula_runtime.engine.payloads import Payloads
 from pyrula_runtime.stores.protocol import RunQuery, Store
 
 # runs of one answer (a page that somebody asked for)
@@ -24,19 +25,19 @@ def checked_limit(limit: object, most: int) -> int:
     return limit
 
 
-async def every(store: Store, query: RunQuery) -> AsyncIterator[RunSummary]:
+async def every(store: Store, query: RunQuery, payloads: Payloads) -> AsyncIterator[RunSummary]:
     """All runs of a query, newest first, whatever its limit."""
     query = replace(query, limit=_LOOK)
     while True:
         records = await store.find(query)
         for record in records:
-            yield summary(record)
+            yield summary(record, payloads)
         if len(records) < _LOOK:
             return
         query = replace(query, before=records[-1].run_id)
 
 
-async def suspects(store: Store, query: RunQuery) -> tuple[RunSummary, ...]:
+async def suspects(store: Store, query: RunQuery, payloads: Payloads) -> tuple[RunSummary, ...]:
     """Those runs of a query that are tried again alone. The queue is looked through only if some wait in it."""
     statuses = set(query.statuses or set(RunStatus) - TERMINAL)
     if not await store.suspects():
@@ -44,7 +45,7 @@ async def suspects(store: Store, query: RunQuery) -> tuple[RunSummary, ...]:
     found: list[RunSummary] = []
     if not statuses:
         return ()
-    async for each in every(store, replace(query, statuses=frozenset(statuses))):
+    async for each in every(store, replace(query, statuses=frozenset(statuses)), payloads):
         if each.suspect:
             found.append(each)
         if len(found) == query.limit:

@@ -8,8 +8,11 @@ from pyrula_runtime.core import operator
 from pyrula_runtime.core.errors import IllegalTransition
 from pyrula_runtime.core.operator import Change, Standing
 from pyrula_runtime.core.status import RunStatus
-from pyrula_runtime.engine.codec import dump_entry, load_entry, load_error
+from pyrula_runtime.engine.payloads import PLAIN
 from pyrula_runtime.stores.protocol import CLEAN, Amendment, RunRecord
+
+# an operator's act looks at frames alone, so it needs no codec
+FRAMES = PLAIN.for_people()
 
 
 async def cancel(door: Door, run_id: str) -> None:
@@ -27,8 +30,8 @@ async def requeue(door: Door, run_id: str, now_ms: int, seen: RunSummary | None 
         record = await door.record(run_id)
         if seen is not None and not _stands_as(seen, record):
             raise IllegalTransition(f"run {run_id} has changed since it was chosen: it is {record.status} now")
-        journal = [load_entry(raw) for raw in await door.journal(record)]
-        error = None if record.error is None else load_error(record.error)
+        journal = [FRAMES.load_entry(raw) for raw in await door.journal(record)]
+        error = None if record.error is None else FRAMES.load_error(record.error)
         failed_op = None if error is None else error.detail.get("op_id")
         change = operator.requeue(_standing(record), journal, failed_op, now_ms)
         if await door.amend(_amendment(record, change)):
@@ -36,8 +39,8 @@ async def requeue(door: Door, run_id: str, now_ms: int, seen: RunSummary | None 
 
 
 def _stands_as(seen: RunSummary, record: RunRecord) -> bool:
-    now = summary(record)
-    return (now.status, now.error, now.finished_ms) == (seen.status, seen.error, seen.finished_ms)
+    now = summary(record, FRAMES)
+    return (now.status, now.journal_len, now.finished_ms) == (seen.status, seen.journal_len, seen.finished_ms)
 
 
 def _standing(record: RunRecord) -> Standing:
@@ -59,7 +62,7 @@ def _amendment(record: RunRecord, change: Change) -> Amendment:
         cancel_requested=change.cancel_requested,
         dossier=CLEAN if change.is_fresh_start else None,
         expected_len=record.journal_len,
-        append=tuple(map(dump_entry, change.entries)),
+        append=tuple(map(PLAIN.dump_entry, change.entries)),
         clear_outcome=change.is_fresh_start,
         due_ms=change.due_ms,
     )

@@ -36,7 +36,7 @@ async def chosen(door: Door, workflow: str | None, choice: Choice, most: int) ->
     query = RunQuery(workflow=workflow, statuses=choice.statuses)
     found = [
         each
-        async for each in every(await door.store(), query)
+        async for each in every(await door.store(), query, door.payloads)
         if choice.admits(each.status, each.error, each.finished_ms or each.created_ms)
     ]
     return tuple(reversed(found))[:most]

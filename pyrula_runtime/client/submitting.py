@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -14,6 +15,7 @@ from pyrula_runtime.core.ids import checked_name, checked_run_id, input_digest, 
 from pyrula_runtime.core.limits import entry_fault
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.engine.codec import dump_json
+from pyrula_runtime.engine.payloads import Payloads
 from pyrula_runtime.forms.plain import plain_json
 from pyrula_runtime.stores.protocol import NewRun, Submission, Submitted
 
@@ -23,14 +25,25 @@ Named = Submittable[Any] | str
 
 
 def encode(value: Any, what: str) -> bytes:
-    """A payload as JSON bytes. Raises InputError if JSON cannot hold it, LimitExceeded if it is too large."""
+    """A payload as JSON. Raises InputError if JSON cannot hold it, LimitExceeded if it is too large."""
     try:
         raw = dump_json(plain_json(value))
     except InputError as error:
         raise InputError(f"{what}: {error}") from error
+    _check_size(raw, what)
+    return raw
+
+
+def sealed(document: bytes, what: str, payloads: Payloads) -> bytes:
+    """A JSON document as it is stored. LimitExceeded if it is too large then; CodecFailed."""
+    stored = payloads.seal(document)
+    _check_size(stored, what)
+    return stored
+
+
+def _check_size(raw: bytes, what: str) -> None:
     if (fault := entry_fault(what, len(raw))) is not None:
         raise LimitExceeded(fault)
-    return raw
 
 
 def name_of(workflow: Named) -> str:
@@ -63,6 +76,11 @@ def new_run(workflow: Named, given: Any, key: str | None, chosen_id: str | None,
         idempotency_key=key,
         idempotency_ttl_ms=key_ttl_ms,
     )
+
+
+def sealed_run(run: NewRun, payloads: Payloads) -> NewRun:
+    """The run with its input as it is stored."""
+    return replace(run, input=sealed(run.input, f"the input of workflow {run.workflow!r}", payloads))
 
 
 def _check_key(key: object) -> None:

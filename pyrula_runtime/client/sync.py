@@ -22,6 +22,7 @@ from pyrula_runtime.client.telling import RunSummary
 from pyrula_runtime.client.workflow_client import Statuses
 from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.engine.payloads import Codec
 from pyrula_runtime.options import DAY_S
 from pyrula_runtime.stores.protocol import Store
 
@@ -169,9 +170,12 @@ class SyncRequeueing:
 class WorkflowClient:
     """A client of one store, which is opened at its first use and closed with it. For use from any thread."""
 
-    def __init__(self, store: Store, *, idempotency_ttl: float = DAY_S) -> None:
-        """A client of `store`; an idempotency key finds the run it first submitted for `idempotency_ttl` seconds."""
-        self._client = workflow_client.WorkflowClient(store, idempotency_ttl=idempotency_ttl)
+    def __init__(self, store: Store, *, idempotency_ttl: float = DAY_S, codec: Codec | None = None) -> None:
+        """A client of `store`; an idempotency key finds the run it first submitted for `idempotency_ttl` seconds.
+
+        `codec` is what inputs, results, outcomes, errors and signals pass through; the workers need the same one.
+        """
+        self._client = workflow_client.WorkflowClient(store, idempotency_ttl=idempotency_ttl, codec=codec)
         self._thread = _LoopThread()
 
     def __enter__(self) -> Self:

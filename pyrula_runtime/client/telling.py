@@ -24,7 +24,8 @@ from pyrula_runtime.core.entries import (
 )
 from pyrula_runtime.core.errors import ErrorRecord
 from pyrula_runtime.core.status import RunStatus
-from pyrula_runtime.engine.codec import error_to_json, load_entry, load_error, load_json, load_record
+from pyrula_runtime.engine.codec import error_to_json, load_record
+from pyrula_runtime.engine.payloads import Payloads
 from pyrula_runtime.stores.protocol import RunRecord
 
 _KINDS: dict[type[Entry], str] = {
@@ -59,14 +60,14 @@ class RunSummary:
     finished_ms: int | None
 
 
-def summary(record: RunRecord) -> RunSummary:
+def summary(record: RunRecord, payloads: Payloads) -> RunSummary:
     """A record without what only the store needs."""
     return RunSummary(
         run_id=record.run_id,
         workflow=record.workflow,
         version=record.version,
         status=record.status,
-        error=None if record.error is None else load_error(record.error),
+        error=None if record.error is None else payloads.for_people().load_error(record.error),
         cancel_requested=record.cancel_requested,
         charges=tuple(each.at_ms for each in load_record(record.dossier.record).charges),
         suspect=record.dossier.is_suspect,
@@ -77,9 +78,10 @@ def summary(record: RunRecord) -> RunSummary:
     )
 
 
-def description(record: RunRecord, journal: Sequence[bytes]) -> dict[str, Any]:
-    """The run and its journal."""
-    entries = [load_entry(raw) for raw in journal]
+def description(record: RunRecord, journal: Sequence[bytes], payloads: Payloads) -> dict[str, Any]:
+    """The run and its journal; in the place of a payload that cannot be decoded here stands why."""
+    payloads = payloads.for_people()
+    entries = [payloads.load_entry(raw) for raw in journal]
     against = load_record(record.dossier.record)
     counting = {position for position, _ in in_force(entries)}
     return {
@@ -91,9 +93,9 @@ def description(record: RunRecord, journal: Sequence[bytes]) -> dict[str, Any]:
         "marks": [_mark(each) for each in against.marks],
         "suspect": record.dossier.is_suspect,
         "cancel_requested": record.cancel_requested,
-        "input": load_json(record.input),
-        "result": None if record.result is None else load_json(record.result),
-        "error": None if record.error is None else error_to_json(load_error(record.error)),
+        "input": payloads.load_json(record.input),
+        "result": None if record.result is None else payloads.load_json(record.result),
+        "error": None if record.error is None else error_to_json(payloads.load_error(record.error)),
         "created_ms": record.created_ms,
         "started_ms": record.started_ms,
         "finished_ms": record.finished_ms,

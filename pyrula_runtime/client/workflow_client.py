@@ -24,6 +24,7 @@ from pyrula_runtime.core.ids import checked_run_id
 from pyrula_runtime.core.requeueing import MOST, choice
 from pyrula_runtime.core.status import DELIVERY, RunStatus
 from pyrula_runtime.core.why import SILENT_AFTER_MS, nobody_serves
+from pyrula_runtime.engine.payloads import Codec, Payloads
 from pyrula_runtime.options import DAY_S, IDEMPOTENCY_TTL
 from pyrula_runtime.stores.protocol import Delivery, Message, RunQuery, RunRecord, Store
 
@@ -37,15 +38,18 @@ Statuses = RunStatus | str | Iterable[RunStatus | str]
 class WorkflowClient:
     """A client of one store, which is opened at its first use and closed with it. For use on one event loop."""
 
-    def __init__(self, store: Store, *, idempotency_ttl: float = DAY_S) -> None:
-        """A client of `store`; an idempotency key finds the run it first submitted for `idempotency_ttl` seconds."""
+    def __init__(self, store: Store, *, idempotency_ttl: float = DAY_S, codec: Codec | None = None) -> None:
+        """A client of `store`; an idempotency key finds the run it first submitted for `idempotency_ttl` seconds.
+
+        `codec` is what inputs, results, outcomes, errors and signals pass through; the workers need the same one.
+        """
         given: object = store
         if isinstance(given, str):
             raise UsageError(f"WorkflowClient takes a store: WorkflowClient(open_store({given!r}))")
         if (fault := IDEMPOTENCY_TTL.fault(idempotency_ttl)) is not None:
             raise UsageError(fault)
         self._idempotency_ttl_ms = round(idempotency_ttl * 1000)
-        self._door = Door(store)
+        self._door = Door(store, Payloads(codec))
         self._endings = Endings()
         self._looked_for: set[str] = set()
 
@@ -95,6 +99,7 @@ class WorkflowClient:
         another input it raises IdempotencyConflict.
         """
         new = submitting.new_run(workflow, input, idempotency_key, run_id, self._idempotency_ttl_ms)
+        new = submitting.sealed_run(new, self._door.payloads)
         store = await self._door.store()
         if isinstance(workflow, str):
             with contextlib.suppress(StoreUnavailable):  # a hint is no reason to fail a submit
@@ -131,6 +136,11 @@ class WorkflowClient:
         submitting.name_of(workflow)
         return RunHandle(self, workflow, checked_run_id(run_id))
 
+    @property
+    def payloads(self) -> Payloads:
+        """How this client reads what users put into the store."""
+        return self._door.payloads
+
     async def status(self, run_id: str) -> RunStatus:
         """Where a run stands."""
         return (await self._door.record(run_id)).status
@@ -156,13 +166,13 @@ class WorkflowClient:
         )
         store = await self._door.store()
         if suspects:
-            return await listing.suspects(store, query)
-        return tuple(map(telling.summary, await store.find(query)))
+            return await listing.suspects(store, query, self._door.payloads)
+        return tuple(telling.summary(each, self._door.payloads) for each in await store.find(query))
 
     async def describe(self, run_id: str) -> dict[str, Any]:
         """A run in full: input, result, error, times and the decoded journal, as plain JSON values."""
         record = await self._door.record(run_id)
-        return telling.description(record, await self._door.journal(record))
+        return telling.description(record, await self._door.journal(record), self._door.payloads)
 
     async def result(self, run_id: str, timeout: float | None = None, *, of: Submittable[Any] | None = None) -> Any:
         """Wait for a run's end; see RunHandle.result. `of` is its workflow, if the name is not to be looked up."""
@@ -173,7 +183,7 @@ class WorkflowClient:
                     record = await self._ended(run_id)
             except TimeoutError as error:
                 raise TimeoutError(f"run {run_id} has not ended within {timeout} s; it goes on") from error
-        return outcome(record, of)
+        return outcome(record, of, self._door.payloads)
 
     async def _ended(self, run_id: str) -> RunRecord:
         with self._endings.watched(await self._door.store()) as news:
@@ -188,11 +198,12 @@ class WorkflowClient:
 
     async def signal(self, run_id: str, name: str, payload: Any = None, *, message_id: str | None = None) -> None:
         """Send a signal to a run; see RunHandle.signal. IllegalTransition if the run has ended."""
+        what = f"the payload of signal {name!r}"
         message = Message(
             run_id=run_id,
             message_id=message_id or uuid.uuid4().hex,
             name=name,
-            body=submitting.encode(payload, f"the payload of signal {name!r}"),
+            body=submitting.sealed(submitting.encode(payload, what), what, self._door.payloads),
         )
         store = await self._door.store()
         delivery = await store.deliver(message, DELIVERY)

@@ -20,11 +20,11 @@ from typing import Any
 
 from pyrula_runtime.blackbox import NO_SLOT
 from pyrula_runtime.core.cursor import Asked
-from pyrula_runtime.core.errors import ErrorRecord, InputError, StoreUnavailable
+from pyrula_runtime.core.errors import CodecFailed, ErrorRecord, InputError, StoreUnavailable
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import RunEvent, RunStatus, after
 from pyrula_runtime.engine.body import AsyncBody, Body, SyncBody
-from pyrula_runtime.engine.codec import dump_error, load_entry, load_json
+from pyrula_runtime.engine.codec import dump_error, load_json
 from pyrula_runtime.engine.commons import Commons
 from pyrula_runtime.engine.current import Current, current
 from pyrula_runtime.engine.evacuation import Evacuation
@@ -57,6 +57,7 @@ class Lane:
         """Without the last three it is a worker's only lane."""
         commons = commons or Commons(setup.slots.capacity)
         self.lock_ttl_ms = setup.lock_ttl_ms
+        self.payloads = setup.payloads
         self.turns_done = 0
         self._setup = setup
         self._presence = setup.presence
@@ -175,7 +176,12 @@ class Lane:
     def _begin(self, claim: Claim, journal: Sequence[bytes]) -> None:
         program = self._setup.programs[claim.workflow]
         try:
-            turn = Turn(claim, program, [load_entry(raw) for raw in journal], self)
+            claim = self.payloads.opened(claim)
+            turn = Turn(claim, program, [self.payloads.load_entry(raw) for raw in journal], self)
+        except CodecFailed as error:
+            record = ErrorRecord(type=CodecFailed.__name__, message=f"its payloads cannot be read: {error}")
+            self._intake.hand_back(claim, error=dump_error(record))
+            return
         except (ValueError, KeyError) as error:
             record = ErrorRecord(type="JournalMismatch", message=f"the journal cannot be read: {error!r}")
             self._intake.hand_back(claim, error=dump_error(record))

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 
 from pyrula_runtime.core.errors import StoreUnavailable
 from pyrula_runtime.core.status import RunEvent, RunStatus, after
+from pyrula_runtime.engine.payloads import PLAIN, Payloads
 from pyrula_runtime.engine.presence import Presence, Unrecorded
 from pyrula_runtime.engine.program import Program
 from pyrula_runtime.engine.slots import Slots
+from pyrula_runtime.options import Replay
 from pyrula_runtime.stores.protocol import ClaimRequest, Serves, Store
 
 
@@ -27,6 +29,8 @@ class LaneSetup:
     on_outage: Callable[[StoreUnavailable], None]  # any thread: the store could not be used
     on_failed: Callable[[BaseException], None]  # any thread: the lane cannot go on
     presence: Presence = field(default_factory=Unrecorded)
+    payloads: Payloads = PLAIN
+    replay: Replay = "when-resumed"
 
     def claim_request(self, limit: int) -> ClaimRequest:
         """A request for at most `limit` runs of the programs served here."""

@@ -12,7 +12,8 @@ while runs are under way, and what was stored before stays readable.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import orjson
@@ -20,6 +21,7 @@ import orjson
 from pyrula_runtime.core.entries import Entry, Json
 from pyrula_runtime.core.errors import CodecFailed, ErrorRecord
 from pyrula_runtime.engine import codec as forms
+from pyrula_runtime.stores.protocol import Claim, Received
 
 _MARK = b"\x01"
 # in the place of a value, or of what an error says: the encoded document, in base 64
@@ -56,6 +58,16 @@ class Payloads:
         return Payloads(self._codec, stand_in=lambda failed: f"<{failed}>")
 
     # documents
+
+    def opened(self, claim: Claim) -> Claim:
+        """The claim with the documents that its turn reads; its journal is read entry by entry."""
+        if self._codec is None and not claim.input.startswith(_MARK):
+            return claim
+        return replace(claim, input=self.open(claim.input), inbox=self.opened_letters(claim.inbox))
+
+    def opened_letters(self, letters: Sequence[Received]) -> tuple[Received, ...]:
+        """Messages with their documents."""
+        return tuple(replace(each, body=self.open(each.body)) for each in letters)
 
     def seal(self, document: bytes) -> bytes:
         """A JSON document as it is stored."""

@@ -77,6 +77,7 @@ def _load(start: Start) -> None:
         importlib.import_module(module)
     open_store(start.store_url)  # this imports the driver, and connects to nothing
     app.programs(start.workflows)
+    app.codec(start.options.get("codec"))
     if start.warmup:
         app.call_hook("warmup", start.warmup)
 

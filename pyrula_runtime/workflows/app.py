@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pyrula_runtime.core.errors import AppImportError, ConfigurationError, HookError, UsageError
+from pyrula_runtime.engine.payloads import Codec
 from pyrula_runtime.engine.program import Program
-from pyrula_runtime.workflows.loading import function_at, resolve
+from pyrula_runtime.workflows.loading import function_at, object_at, resolve
 from pyrula_runtime.workflows.programs import program_of
 
 _OURS = str(Path(__file__).resolve().parent.parent)
@@ -33,6 +34,18 @@ def call_hook(option: str, target: str) -> None:
         hook()
     except Exception as error:
         raise HookError(option, target, error) from error
+
+
+def codec(target: str | None) -> Codec | None:
+    """The codec that an option names as module:attribute, if it names one. Raises ConfigurationError."""
+    if target is None:
+        return None
+    found: Codec = object_at(target)
+    missing = [verb for verb in ("encode", "decode") if not callable(getattr(found, verb, None))]
+    if missing or isinstance(found, type):
+        why = "it is a class: name an instance" if isinstance(found, type) else f"it has no {' and no '.join(missing)}"
+        raise ConfigurationError([f"codec {target!r} is no codec: {why}"])
+    return found
 
 
 def story(error: ConfigurationError) -> str:

@@ -114,16 +114,29 @@ def _modules_beside(missing: str) -> list[str]:
 
 def function_at(target: str) -> Callable[[], object]:
     """The plain function that `module:function` names. Raises ConfigurationError."""
-    module, _, attribute = target.partition(":")
-    imported = _import(module)
-    value = _value(imported, attribute)
-    if value is None:
-        functions = [name for name, each in vars(imported).items() if callable(each)]
-        raise ConfigurationError([f"module {module!r} has no {attribute!r}{_meant(attribute, functions)}"])
+    value = _named(target, callable)
     if not callable(value) or inspect.iscoroutinefunction(value):
         raise ConfigurationError([f"{target} is called without a loop, so it must be a plain function, not async"])
     function: Callable[[], object] = value
     return function
+
+
+def object_at(target: str) -> Any:
+    """What `module:attribute` names. Raises ConfigurationError."""
+    match = _TARGET.fullmatch(target)
+    if match is None or match["attribute"] is None:
+        raise ConfigurationError([f"{target!r} names no object: write module:attribute, such as app:codec"])
+    return _named(target, lambda _each: True)
+
+
+def _named(target: str, could_be: Callable[[Any], bool]) -> Any:
+    module, _, attribute = target.partition(":")
+    imported = _import(module)
+    value = _value(imported, attribute)
+    if value is None:
+        names = [name for name, each in vars(imported).items() if could_be(each)]
+        raise ConfigurationError([f"module {module!r} has no {attribute!r}{_meant(attribute, names)}"])
+    return value
 
 
 def _value(imported: ModuleType, attribute: str) -> Any:

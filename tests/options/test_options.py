@@ -26,6 +26,8 @@ def test_defaults_are_the_published_ones() -> None:
     assert {each.name: each.default for each in OPTIONS} == {
         "max_concurrent_turns": 50,
         "isolation": "lane",
+        "codec": None,
+        "replay": "when-resumed",
         "lock_ttl": 30.0,
         "orphan_scan_interval": 60.0,
         "timer_poll_interval_s": 5.0,
@@ -52,8 +54,8 @@ def test_every_field_is_in_the_table_and_says_everything_about_itself() -> None:
         assert re.fullmatch(r"--[a-z]+(-[a-z]+)*", each.flag), each
         assert each.env == "PYRULA_" + each.key.upper()
         assert re.fullmatch(r"[A-Z].*\.|[A-Z].*; unset, .*\.", each.help), each
-        assert each.choices or each.unit, each
-        assert each.choices or each.low < each.high < float("inf"), each
+        assert each.kind is str or each.unit, each
+        assert each.kind is str or each.low < each.high < float("inf"), each
     for spelling in ("name", "key", "flag", "env", "help"):
         assert len({getattr(each, spelling) for each in OPTIONS}) == len(OPTIONS), spelling
 
