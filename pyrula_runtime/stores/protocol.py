@@ -145,6 +145,9 @@ class Store(Protocol):
     def counts(self, statuses: frozenset[RunStatus] = EVERY_STATUS) -> Awaitable[Mapping[tuple[str, RunStatus], int]]:
         """How many runs of these statuses there are by workflow and status; the cost grows with their number."""
 
+    def pins(self) -> Awaitable[Mapping[tuple[str, str], int]]:
+        """How many runs that have not ended are pinned, by workflow and version; the cost grows with their number."""
+
     def suspects(self) -> Awaitable[int]:
         """How many suspects wait for a cell: claimable, and by nobody else."""
 

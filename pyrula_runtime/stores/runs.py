@@ -24,7 +24,7 @@ class NewRun:
 
     A higher `priority` is claimed first, then the place in line decides. With `start_at_ms` the run is not claimable
     until then, whatever messages come before: `status` says that it waits, and `wake_due` ends that. A run of a
-    schedule names it.
+    schedule names it. One that is forked from another begins with a journal, in that one's generation.
     """
 
     run_id: str
@@ -39,6 +39,8 @@ class NewRun:
     start_at_ms: int | None = None
     parent: ParentLink | None = None
     schedule_id: str | None = None
+    journal: tuple[bytes, ...] = ()
+    generation: int = 1
 
 
 class Submission(StrEnum):

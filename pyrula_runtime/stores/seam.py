@@ -160,6 +160,9 @@ class Seam:
     ) -> asyncio.Future[Mapping[tuple[str, RunStatus], int]]:
         return self._cross("counts", lambda: self._store.counts(statuses))
 
+    def pins(self) -> asyncio.Future[Mapping[tuple[str, str], int]]:
+        return self._cross("pins", self._store.pins)
+
     def suspects(self) -> asyncio.Future[int]:
         return self._cross("suspects", self._store.suspects)
 

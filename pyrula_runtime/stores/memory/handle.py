@@ -68,7 +68,14 @@ class MemoryHandle:
                 return _already(run_id, digest, run)
         if run.run_id in world.runs:
             return _already(run.run_id, world.runs[run.run_id].new.digest, run)
-        made = Run(new=run, created_ms=self._wall_ms, status=run.status, input=run.input)
+        made = Run(
+            new=run,
+            created_ms=self._wall_ms,
+            status=run.status,
+            input=run.input,
+            journal=list(run.journal),
+            generation=run.generation,
+        )
         world.runs[run.run_id] = made
         if run.idempotency_key is not None:
             world.keys[run.idempotency_key] = (run.run_id, run.digest, self._wall_ms + run.idempotency_ttl_ms)

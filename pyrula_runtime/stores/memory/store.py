@@ -311,6 +311,11 @@ class MemoryStore(WaitingStore):
         return Counter((run.new.workflow, run.status) for run in self.world.runs.values() if run.status in statuses)
 
     @verb
+    def pins(self) -> Mapping[tuple[str, str], int]:
+        runs = (run for run in self.world.runs.values() if not run.status.is_terminal)
+        return Counter((run.new.workflow, run.new.version) for run in runs if run.new.version is not None)
+
+    @verb
     def suspects(self) -> int:
         return sum(run.ready and run.dossier.is_suspect for run in self.world.runs.values())
 

@@ -95,6 +95,11 @@ def _merged(ranges: Sequence[list[tuple[str]]], limit: int) -> list[str]:
     return [run_id for (run_id,) in islice(merge(*ranges, reverse=True), limit)]
 
 
+def pins(db: apsw.Connection) -> Mapping[tuple[str, str], int]:
+    """How many runs that have not ended are pinned, by workflow and version."""
+    return {(workflow, version): count for workflow, version, count in db.execute(SQL["pins"])}
+
+
 def counts(db: apsw.Connection, statuses: frozenset[RunStatus]) -> Mapping[tuple[str, RunStatus], int]:
     """How many runs of these statuses there are by workflow and status."""
     found = db.execute(SQL["counts"], (json.dumps(sorted(statuses)),))

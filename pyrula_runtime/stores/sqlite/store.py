@@ -164,6 +164,9 @@ class SqliteStore:
     ) -> asyncio.Future[Mapping[tuple[str, RunStatus], int]]:
         return self._read(partial(listing.counts, statuses=statuses))
 
+    def pins(self) -> asyncio.Future[Mapping[tuple[str, str], int]]:
+        return self._read(listing.pins)
+
     def suspects(self) -> asyncio.Future[int]:
         return self._read(claims.suspects)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyrula_runtime.core.errors import StoreUnavailable
 from pyrula_runtime.stores.protocol import NewRun, Submission, Submitted, Wake
-from pyrula_runtime.stores.sqlite import waits
+from pyrula_runtime.stores.sqlite import journal, waits
 from pyrula_runtime.stores.sqlite.queries import named
 from pyrula_runtime.stores.sqlite.transaction import Tx
 
@@ -37,6 +37,9 @@ def submit(tx: Tx, run: NewRun) -> Submitted:
     ((n,),) = created
     link = (None, None) if run.parent is None else (run.parent.op_id, run.parent.on_end)
     tx.rows(SQL["input"], n, run.input, run.start_at_ms, *link)
+    if run.journal or run.generation > 1:
+        journal.append(tx.db, n, 0, run.journal)
+        tx.rows(SQL["begin_with"], n, len(run.journal), sum(map(len, run.journal)), run.generation)
     if run.idempotency_key is not None:
         expires_ms = tx.wall_ms + run.idempotency_ttl_ms
         tx.rows(SQL["remember"], run.idempotency_key, run.run_id, run.digest, expires_ms)

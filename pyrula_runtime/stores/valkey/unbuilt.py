@@ -27,6 +27,8 @@ _BEYOND: Mapping[type[Any], Mapping[str, str]] = {
         "start_at_ms": "start a run later",
         "parent": "keep a run as the child of another",
         "schedule_id": "keep schedules",
+        "journal": "begin a run with a journal",
+        "generation": "begin a run with a journal",
     },
     p.Commit: {
         "consumed": "give messages to a run",
@@ -55,6 +57,9 @@ def refuse_beyond(asked: object) -> None:
 
 class WithoutWaiting:
     """What a Valkey store cannot do yet."""
+
+    async def pins(self) -> Mapping[tuple[str, str], int]:
+        return {}  # nothing is refused: whoever counts runs has no other way to go on
 
     def read_inbox(self, run_id: str, after_seq: int) -> asyncio.Future[tuple[p.Received, ...]]:
         raise _refuse("read an inbox")

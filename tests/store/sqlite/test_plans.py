@@ -11,8 +11,9 @@ import pytest
 from pyrula_runtime.stores.sqlite import queries, schema
 from pyrula_runtime.stores.sqlite.queries import named
 
-# counting all runs is counting all runs; what `check` does is a walk through everything by its nature
-ALLOWED = {("listing", "counts")}
+# counting runs is counting them, of `pins` only those that have not ended; what `check` does is a walk through
+# everything by its nature
+ALLOWED = {("listing", "counts"), ("listing", "pins")}
 # tables that grow with the work ever done, walked from end to end
 GROWING = tuple(f"SCAN {table}" for table in ("run", "r ", "journal", "document", "inbox", "fact"))
 FILES = sorted(file.stem for file in Path(queries.__file__).parent.glob("queries/*.sql") if file.stem != "checks")

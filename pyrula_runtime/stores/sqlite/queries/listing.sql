@@ -37,3 +37,6 @@ WITH RECURSIVE each(name) AS (
 SELECT each.name, wanted.value, (SELECT count(*) FROM run WHERE workflow = each.name AND status = wanted.value)
 FROM each CROSS JOIN json_each(?1) AS wanted
 WHERE each.name IS NOT NULL
+
+-- name: pins
+SELECT workflow, version, count(*) FROM run WHERE version IS NOT NULL AND finished_ms IS NULL GROUP BY workflow, version

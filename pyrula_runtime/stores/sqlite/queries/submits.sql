@@ -13,6 +13,9 @@ RETURNING n
 -- name: input
 INSERT INTO document (run, input, start_at_ms, parent_op, on_end) VALUES (?1, ?2, ?3, ?4, ?5)
 
+-- name: begin_with
+UPDATE run SET journal_len = ?2, journal_bytes = ?3, generation = ?4 WHERE n = ?1
+
 -- name: remember
 INSERT OR REPLACE INTO idempotency (key, run_id, digest, expires_ms) VALUES (?1, ?2, ?3, ?4)
 
