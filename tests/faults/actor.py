@@ -27,8 +27,9 @@ from pyrula_runtime.options import WorkerOptions
 from pyrula_runtime.stores.opening import open_store
 from pyrula_runtime.stores.protocol import EVERY_WAKE, Listening, Store, Wake
 from pyrula_runtime.stores.seam import Seam
-from pyrula_runtime.stores.sqlite import store as _loaded_before_the_fork  # noqa: F401 - the door imports it only when asked
+from pyrula_runtime.stores.sqlite import store as _file  # noqa: F401 - loaded before the fork: the door does so if asked
 from pyrula_runtime.stores.sqlite import write_lock
+from pyrula_runtime.stores.valkey import store as _server  # noqa: F401 - the same
 from pyrula_runtime.worker import Worker, WorkerSetup
 from pyrula_runtime.workflows.programs import program_of
 from pyrula_runtime.workflows.registry import REGISTRY

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.keeping import KEEPING
 from tests.faults.world import NewWorld, World
 
 ROOT = Path(__file__).parents[2]
@@ -38,11 +40,17 @@ def isolation(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def new_world(forge: Path, isolation: str) -> NewWorld:
+def keeping(request: pytest.FixtureRequest) -> str:
+    """The kind of store that keeps a world's runs; a test that says nothing gets a file."""
+    return str(getattr(request, "param", "sqlite"))
+
+
+@pytest.fixture
+def new_world(forge: Path, isolation: str, keeping: str) -> NewWorld:
     @asynccontextmanager
     async def made() -> AsyncIterator[World]:
         with tempfile.TemporaryDirectory(prefix="pyw") as name:
-            world = World(Path(name), forge, isolation)
+            world = World(Path(name), forge, isolation, await asyncio.to_thread(KEEPING[keeping]))
             await world.open()
             try:
                 yield world

@@ -49,12 +49,13 @@ class Tally:
     cancels: int = 0
     requeues: int = 0
     backups: int = 0
+    upsets: int = 0
     runs: set[str] = field(default_factory=set)
 
     def told(self) -> str:
         """For people."""
         blows = f"{self.kills} kills, {self.stops} stops, {self.drains} drains"
-        acts = f"{self.cancels} cancels, {self.requeues} requeues, {self.backups} backups"
+        acts = f"{self.cancels} cancels, {self.requeues} requeues, {self.backups} backups, {self.upsets} upsets"
         return f"{blows}; {len(self.runs)} runs, {acts}"
 
 
@@ -166,6 +167,9 @@ class Storm:
                 await client.describe(chance.choice(known))
             elif what < 0.99:
                 await client.list(limit=50)
+            elif (upset := self._world.kept.upset) is not None:
+                await asyncio.to_thread(upset, chance)
+                self.tally.upsets += 1
             else:
                 await self._back_up()
         except (IllegalTransition, IdempotencyConflict, RunNotFound):

@@ -1,4 +1,4 @@
-"""Four workers on one file in a storm of kills, stops, lost and repeated calls: the history is clean, all runs end.
+"""Four workers on one store in a storm of kills, stops, lost and repeated calls: the history is clean, all runs end.
 
 A storm that finds something tells its seed; PYRULA_STORM_SEED raises the same one again.
 """
@@ -10,6 +10,7 @@ import secrets
 
 import pytest
 
+from tests.faults.keeping import kinds
 from tests.faults.storm import Storm
 from tests.faults.world import World
 
@@ -25,11 +26,19 @@ async def raised(world: World, seed: int, length_s: float) -> None:
     assert len(storm.tally.runs) > length_s
 
 
-@pytest.mark.parametrize("seed", [int(os.environ.get("PYRULA_STORM_SEED", "1"))])
-async def test_a_short_storm(world: World, seed: int) -> None:
-    await raised(world, seed, 12)
+SEED = int(os.environ.get("PYRULA_STORM_SEED", "1"))
+
+
+async def test_a_short_storm(world: World) -> None:
+    await raised(world, SEED, 12)
+
+
+@pytest.mark.parametrize("keeping", kinds("valkey", "cluster"), indirect=True)
+async def test_a_short_storm_on_servers(world: World) -> None:
+    await raised(world, SEED, 6)
 
 
 @pytest.mark.nightly
+@pytest.mark.parametrize("keeping", kinds("sqlite", "valkey", "cluster"), indirect=True)
 async def test_a_long_storm(world: World) -> None:
     await raised(world, int(os.environ.get("PYRULA_STORM_SEED") or secrets.randbelow(2**32)), 60)

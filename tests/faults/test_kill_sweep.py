@@ -11,6 +11,7 @@ from itertools import count
 
 import pytest
 
+from tests.faults.keeping import kinds
 from tests.faults.plan import Point
 from tests.faults.undisturbed import Undisturbed, outcome_of, undisturbed
 from tests.faults.world import NewWorld, World
@@ -55,12 +56,42 @@ async def is_survived(world: World, workflow: str, kill: Point, expected: Undist
     return True
 
 
+# what is told apart by the store: who holds what after an answer that nobody heard
+SWEPT_ON_SERVERS = [
+    ("ten", "claim", "sent"),
+    ("ten", "holdings", "before"),
+    ("ten", "retire", "sent"),
+    ("side by side", "commit", "sent"),
+    ("plain", "commit", "answered"),
+]
+
+
 @pytest.mark.parametrize(
     ("isolation", "workflow", "verb", "phase"),
     [("lane", *sweep) for sweep in SWEEPS] + [("turn", *sweep) for sweep in SWEPT_ISOLATED],
     indirect=["isolation"],
 )
 async def test_a_kill_at_any_call_costs_nothing(new_world: NewWorld, workflow: str, verb: str, phase: str) -> None:
+    await sweep(new_world, workflow, verb, phase)
+
+
+@pytest.mark.parametrize("keeping", kinds("valkey", "cluster"), indirect=True)
+@pytest.mark.parametrize(("workflow", "verb", "phase"), SWEPT_ON_SERVERS)
+async def test_a_kill_at_any_call_costs_nothing_on_servers(
+    new_world: NewWorld, workflow: str, verb: str, phase: str
+) -> None:
+    await sweep(new_world, workflow, verb, phase)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("keeping", kinds("valkey", "cluster"), indirect=True)
+@pytest.mark.parametrize(("workflow", "verb", "phase"), SWEEPS)
+async def test_a_whole_sweep_on_servers(new_world: NewWorld, workflow: str, verb: str, phase: str) -> None:
+    await sweep(new_world, workflow, verb, phase)
+
+
+async def sweep(new_world: NewWorld, workflow: str, verb: str, phase: str) -> None:
+    """Kill at the first call of a verb, at the second, and so on, until a worker never comes to the next."""
     async with new_world() as world:
         expected = await undisturbed(world, workflow)
     for nth in count(1):

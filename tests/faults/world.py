@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import os
+import random
 import secrets
 import signal
 import time
@@ -172,10 +173,14 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Where the runs of a world are kept; `audit` says how the store contradicts itself."""
+    """Where the runs of a world are kept.
+
+    `audit` says how the store contradicts itself; `upset` does something to its server that nobody should notice.
+    """
 
     url: str
     audit: Callable[[], Sequence[str]]
+    upset: Callable[[random.Random], None] | None = None
 
 
 class World:
@@ -185,8 +190,8 @@ class World:
         """`isolation` is where its workers run async turns; without `kept` the store is a file of its own."""
         self.directory = directory
         self.path = directory / "s.db"
-        self._kept = kept or Kept(f"sqlite:///{self.path}", lambda: check(self.path))
-        self.url = self._kept.url
+        self.kept = kept or Kept(f"sqlite:///{self.path}", lambda: check(self.path))
+        self.url = self.kept.url
         self.effects = directory / "effects"
         self.store = open_store(self.url)
         self.client = WorkflowClient(self.store)
@@ -324,7 +329,7 @@ class World:
 
     def problems(self) -> Sequence[str]:
         """What the store's own check finds."""
-        return self._kept.audit()
+        return self.kept.audit()
 
 
 NewWorld = Callable[[], AbstractAsyncContextManager[World]]

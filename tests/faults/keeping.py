@@ -1,0 +1,46 @@
+"""The stores that a world can be around: a file of its own, or a namespace of its own on servers that tests share."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+
+import pytest
+
+from tests.faults.world import Kept
+from tests.store.valkey.audit import audit
+from tests.store.valkey.servers import Server, shared, shared_cluster
+
+
+def _on_one_server() -> Kept:
+    server, name = shared("valkey"), os.urandom(6).hex()
+    return Kept(server.url(name), lambda: audit(server.address(name)), lambda chance: _upset(server, chance))
+
+
+def _in_a_cluster() -> Kept:
+    cluster, name = shared_cluster(), os.urandom(6).hex()
+    return Kept(
+        cluster.url(name),
+        lambda: audit(cluster.address(name), in_cluster=True),
+        lambda chance: _upset(chance.choice(cluster.servers), chance),
+    )
+
+
+def _upset(server: Server, chance: random.Random) -> None:
+    """What an operator may do to a server at any time, and nobody should notice."""
+    commands = [("SCRIPT", "FLUSH"), ("CLIENT", "KILL", "TYPE", "normal"), ("CLIENT", "KILL", "TYPE", "pubsub")]
+    server.ask(*chance.choice(commands))
+
+
+# kind of store -> makes a place for a world's runs; None: a file in the world's own folder
+KEEPING: dict[str, Callable[[], Kept | None]] = {
+    "sqlite": lambda: None,
+    "valkey": _on_one_server,
+    "cluster": _in_a_cluster,
+}
+
+
+def kinds(*names: str) -> list[object]:
+    """These kinds as parameters of a test. A cluster is six processes: one for the whole suite is enough."""
+    return [pytest.param(name, marks=[pytest.mark.xdist_group(name)] if name == "cluster" else []) for name in names]
