@@ -28,6 +28,8 @@ import random
 import signal
 import sys
 from collections import Counter
+from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import NoReturn
 
@@ -36,10 +38,12 @@ from setproctitle import setproctitle
 from pyrula_runtime import hygiene
 from pyrula_runtime.core.errors import ConfigurationError, StoreUnavailable
 from pyrula_runtime.core.locks import renew_every_s
+from pyrula_runtime.core.pins import Pin
 from pyrula_runtime.core.status import TERMINAL, RunStatus
 from pyrula_runtime.duties import orphans, purge
 from pyrula_runtime.duties.blaming import Blamed, budget_of
 from pyrula_runtime.duties.burial import Burial, Look
+from pyrula_runtime.duties.pins import PinWatch
 from pyrula_runtime.duties.standing_in import StandingIn
 from pyrula_runtime.duties.undertaker import AFTER_OUTAGE_S, Undertaker
 from pyrula_runtime.engine.health import Health
@@ -66,6 +70,7 @@ from pyrula_runtime.wire import (
     Start,
     WireError,
     cut,
+    pin_text,
 )
 from pyrula_runtime.workflows.logs import log_without_waiting
 
@@ -80,6 +85,8 @@ _COUNT_S, _COUNT_IDLE_S = 2.0, 5.0
 _PROOF_MS = 10_000
 # so many runs are named in one message; an id has 128 bytes at most
 _RUNS = 200
+# so many pins that nobody serves are told, those with most runs, and so many characters of each
+_PINS, _PIN_TEXT = 20, 300
 # how long a drain waits for the dead that were not looked at yet, then for the rest
 _LAST_LOOKS_S, _LAST_CALLS_S = 2.0, 2.0
 # statuses of runs that are not over, or that somebody should look at
@@ -107,6 +114,8 @@ class Clerk:
         self._renewal = Round(name="standing in", act=self._standing_in.act, period_s=every_s)
         self._count = Round(name="count", act=self._count_queue, period_s=_COUNT_S)
         self._counts: Counter[str] = Counter()
+        self._pin_watch = PinWatch(store)
+        self._pins: Mapping[Pin, int] = {}
         self._proved_ms = -_PROOF_MS
 
     async def run(self) -> int:
@@ -227,6 +236,7 @@ class Clerk:
                 self._proved_ms = self._clock.mono_ms()
                 self._health.store_answered()
             self._counts = await self._counted()
+            self._pins = await self._pin_watch.look()
         except StoreUnavailable as error:
             self._health.store_failed(error)
             raise
@@ -247,6 +257,7 @@ class Clerk:
             store_url=self._store.url,
             store_fault=cut(self._health.store_fault),
             counts=dict(self._counts),
+            pins={pin_text(*pin)[:_PIN_TEXT]: runs for pin, runs in islice(self._pins.items(), _PINS)},
         )
         self._uplink.say(message)
 

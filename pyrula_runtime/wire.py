@@ -260,6 +260,7 @@ class Queue:
     store_url: str
     store_fault: str = ""
     counts: dict[str, int] = field(default_factory=dict)
+    pins: dict[str, int] = field(default_factory=dict)  # runs of pins that nobody serves, by `pin_text`
 
 
 Message = (
@@ -350,6 +351,17 @@ _READ: dict[Any, Callable[[Any], Any]] = {
     "dict[str, Any]": _a(dict),
     "dict[str, int]": _counts,
 }
+
+
+def pin_text(workflow: str, version: str) -> str:
+    """A workflow's name and a version as one text; no name holds an @."""
+    return f"{workflow}@{version}"
+
+
+def pin_of(text: str) -> tuple[str, str]:
+    """The name and the version back."""
+    workflow, _, version = text.partition("@")
+    return workflow, version
 
 
 def cut(text: str) -> str:

@@ -125,6 +125,10 @@ def _totals(document: Mapping[str, Any], facts: Facts) -> Iterator[Family]:
     yield _by("queue_runs", "Runs in the store by status.", "status", queue)
     yield _gauge("suspects", "Runs that wait for a cell.", document["queue"]["suspects"])
     yield _gauge("quarantined_runs", "Runs in quarantine.", document["queue"]["quarantined"])
+    pins: list[tuple[Labels, float]] = [
+        ((("workflow", pin["workflow"]), ("version", pin["version"])), float(pin["runs"])) for pin in document["pins"]
+    ]
+    yield Family("pyrula_unserved_runs", "gauge", "Runs pinned to a version that no live worker serves.", pins)
 
 
 def _children(document: Mapping[str, Any], facts: Facts) -> Iterator[Family]:

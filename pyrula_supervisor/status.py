@@ -12,9 +12,11 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
+from pyrula_runtime.core import pins
+from pyrula_runtime.core.pins import Pin
 from pyrula_runtime.core.spans import spoken
 from pyrula_runtime.core.standstill import MOVING, Verdict
-from pyrula_runtime.wire import Role
+from pyrula_runtime.wire import Role, pin_of
 from pyrula_supervisor import blocks
 from pyrula_supervisor.facts import SUPERVISOR, Facts, Noted
 from pyrula_supervisor.model import NEVER, NO_SLOT, SLOTTED, Child, Slot, State
@@ -52,6 +54,7 @@ def document(state: State, facts: Facts, now_ms: int, wall_ms: int) -> dict[str,
         "templates": [_template(child, facts, at_ms) for child in children if child.role is Role.template],
         "store": _store(state, facts, at_ms),
         "queue": _queue(state, at_ms),
+        "pins": [{"workflow": pin[0], "version": pin[1], "runs": runs} for pin, runs in _pins(state)],
         "incidents": [_incident(noted, wall_ms) for noted in reversed(facts.incidents)],
     }
 
@@ -187,6 +190,12 @@ def _queue(state: State, at_ms: int) -> dict[str, Any]:
     return counts | {"age_s": None if told is None else _seconds(at_ms - state.queue_ms)}
 
 
+def _pins(state: State) -> Iterator[tuple[Pin, int]]:
+    """Pins that no live worker serves, with the number of their runs."""
+    if state.queue is not None:
+        yield from ((pin_of(text), runs) for text, runs in state.queue.pins.items())
+
+
 def _incident(noted: Noted, wall_ms: int) -> dict[str, Any]:
     return dataclasses.asdict(noted.incident) | {
         "at_ms": noted.at_ms,
@@ -228,7 +237,8 @@ def degraded(state: State, now_ms: int) -> list[str]:
     if state.stopping:
         return unready(state, now_ms)
     at_ms = state.at(now_ms)
-    return [*unready(state, now_ms), *_slot_faults(state, at_ms), *_child_faults(state, at_ms)]
+    unserved = (pins.told(pin, runs) for pin, runs in _pins(state))
+    return [*unready(state, now_ms), *_slot_faults(state, at_ms), *_child_faults(state, at_ms), *unserved]
 
 
 def _slot_faults(state: State, at_ms: int) -> Iterator[str]:

@@ -163,3 +163,8 @@ def test_incidents_are_kept_newest_first_and_counted_for_ever() -> None:
         "age_s": 1.0,
     }
     assert facts.incident_counts == {("death", ""): MAX_INCIDENTS + 10}
+
+
+def test_pins_that_nobody_serves() -> None:
+    found = series(supervised(queue=queue(pins={"order@2": 12})), Facts(identity=IDENTITY))
+    assert found["pyrula_unserved_runs", (("version", "2"), ("workflow", "order"))] == 12

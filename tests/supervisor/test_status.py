@@ -48,7 +48,7 @@ def test_the_published_fields_are_there() -> None:
         blocked=Blocked(incarnation="w1", run_id="r", workflow="w", step="s", for_s=3.0, line="app.py:1", stack="..."),
     )
     document = told(supervised([worker(0), blocked, clerk()], slots=(Slot(number=0), Slot(number=1), Slot(number=2))))
-    assert list(document) == ["supervisor", "children", "templates", "store", "queue", "incidents"]
+    assert list(document) == ["supervisor", "children", "templates", "store", "queue", "pins", "incidents"]
     assert set(SUPERVISOR_FIELDS.split()) <= document["supervisor"].keys()
     assert len(document["children"]) == 4
     for child in document["children"]:
@@ -291,3 +291,17 @@ def test_not_ready_is_503_and_still_live(watched: Watched, state: State, word: s
     assert (code, said["status"]) == (503, word)
     assert said["reasons"]
     assert answer(watched, "/livez")[0] == 200
+
+
+def test_pins_that_nobody_serves_are_told_but_keep_nobody_from_being_ready() -> None:
+    state = supervised(queue=queue(pins={"order@2": 12, "ship 2:x@a@b": 1}))
+    document = told(state)
+    assert document["pins"] == [
+        {"workflow": "order", "version": "2", "runs": 12},
+        {"workflow": "ship 2:x", "version": "a@b", "runs": 1},
+    ]
+    assert document["supervisor"]["unready"] == []
+    assert document["supervisor"]["degraded"] == [
+        "12 runs are pinned to version '2' of 'order', which no live worker serves",
+        "1 run is pinned to version 'a@b' of 'ship 2:x', which no live worker serves",
+    ]
