@@ -74,7 +74,7 @@ class Household:
     def __init__(self, folder: Path, app: str, policy: Mapping[str, Any], calling: Mapping[str, Any]) -> None:
         self.folder = folder
         (folder / "app.py").write_text(app)
-        self.store_url = f"sqlite:///{folder / 'store' / 'runs.db'}"
+        self.store_url: str = calling.get("store_url") or f"sqlite:///{folder / 'store' / 'runs.db'}"
         self.environ = environ_of(folder)
         given = {
             "policy": {"procs": 2, "start_method": "spawn", **policy},
