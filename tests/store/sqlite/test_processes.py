@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -15,7 +16,7 @@ import pytest
 from pyrula_runtime.core.errors import StoreUnavailable
 from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import Append
-from pyrula_runtime.stores.sqlite import write_lock
+from pyrula_runtime.stores.sqlite import answers, write_lock
 from pyrula_runtime.stores.sqlite.checks import check
 from pyrula_runtime.stores.sqlite.connection import beside
 from pyrula_runtime.stores.sqlite.store import SqliteStore
@@ -25,6 +26,7 @@ from tests.store.sqlite.conftest import Actor
 
 Opened = Callable[..., Awaitable[SqliteStore]]
 Started = Callable[..., Awaitable[Actor]]
+LIMIT_S = 60.0
 
 
 async def test_four_processes_claim_a_thousand_runs_once_each(store: SqliteStore, actor: Started, path: Path) -> None:
@@ -190,3 +192,28 @@ async def test_since_when_the_write_lock_is_held_is_told_while_it_is_and_no_long
     since, let_go = told[-2:]
     assert before_ms <= since <= time.monotonic() * 1000
     assert let_go == 0
+
+
+async def test_the_write_lock_is_not_taken_before_the_caller_has_gone_on(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a loop begins just after a call may keep the GIL: with the lock taken, that would freeze the host."""
+    monkeypatch.setattr(answers, "_GIVE_WAY_S", LIMIT_S)
+    told: list[int] = []
+    store.tell_tenure(told.append)
+    submitting = asyncio.ensure_future(store.submit(new_run()))
+    for _ in range(5):  # as many as lead from an answer to the first line of a step
+        await asyncio.sleep(0)
+        time.sleep(0.01)  # as a step might: the writer has the GIL and all the time it could wish for
+        assert not told
+    assert (await submitting).created
+    assert told
+
+
+async def test_a_loop_that_does_not_go_round_is_not_waited_for(store: SqliteStore) -> None:
+    told = threading.Event()
+    store.tell_tenure(lambda since_ms: told.set() if since_ms else None)
+    submitting = asyncio.ensure_future(store.submit(new_run()))
+    await asyncio.sleep(0)
+    assert told.wait(LIMIT_S)  # blocks the loop
+    assert (await submitting).created
