@@ -24,7 +24,7 @@ from tests.store.valkey.audit import audit
 from tests.store.valkey.servers import shared, shared_cluster
 
 SMALL = Settings(ballast_bytes=0)
-GUARDED = ValkeySettings(guarded=True)
+GUARDED = ValkeySettings(guarded=True, cluster_shards=1)
 
 
 @dataclass(slots=True)
@@ -34,6 +34,7 @@ class Site:
     clock: ManualClock
     handle: Callable[[], Store]
     audit: Callable[[], list[str]]
+    shards: int = 1
     _handles: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     async def open(self) -> Store:
@@ -81,17 +82,40 @@ def cluster_site(folder: Path) -> Site:
     return Site(clock, lambda: ValkeyStore(address, clock, GUARDED), lambda: audit(address, in_cluster=True))
 
 
+def shards_site(folder: Path) -> Site:
+    """Eight shards on one server."""
+    clock = ManualClock()
+    address = shared("valkey").address(os.urandom(6).hex())
+    return Site(
+        clock, lambda: ValkeyStore(address, clock, GUARDED, shard_count=8), lambda: audit(address, shards=8), shards=8
+    )
+
+
+def cluster_shards_site(folder: Path) -> Site:
+    """Sixteen shards in a cluster."""
+    clock = ManualClock()
+    address = shared_cluster().address(os.urandom(6).hex())
+    return Site(
+        clock,
+        lambda: ValkeyStore(address, clock, GUARDED, shard_count=16),
+        lambda: audit(address, in_cluster=True, shards=16),
+        shards=16,
+    )
+
+
 SITES: dict[str, Callable[[Path], Site]] = {
     "model": model_site,
     "seam": seam_site,
     "sqlite": sqlite_site,
     "valkey": valkey_site,
     "cluster": cluster_site,
+    "shards": shards_site,
+    "cluster_shards": cluster_shards_site,
 }
 # The old server's wheel is not to be had for later versions of CPython, on which the short set runs.
 HAS_REDIS = sys.version_info < (3, 12)
 if HAS_REDIS:
     SITES["redis62"] = partial(valkey_site, kind="redis62")
 # The verbs of waiting are not there yet: such a store refuses them, and `contract/waiting` is for all others.
-CANNOT_WAIT = SITES.keys() & {"valkey", "redis62", "cluster"}
+CANNOT_WAIT = SITES.keys() & {"valkey", "redis62", "cluster", "shards", "cluster_shards"}
 WAITING = [kind for kind in SITES if kind not in CANNOT_WAIT]

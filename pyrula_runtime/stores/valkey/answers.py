@@ -10,6 +10,7 @@ import orjson
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.stores import protocol as p
+from pyrula_runtime.stores.valkey.layout import Layout
 
 _APPENDS = {append.value.encode(): append for append in p.Append}
 _STATUSES = {status.encode(): status for status in RunStatus}
@@ -23,6 +24,14 @@ def submitted(reply: Sequence[bytes]) -> p.Submitted:
     """What `submit` answers."""
     kind, run_id = reply
     return p.Submitted(run_id=run_id.decode(), submission=p.Submission(kind.decode()))
+
+
+def layout(reply: Sequence[int]) -> Layout:
+    """What `begin` answers, after the schema."""
+    count, most, is_told, *former = reply
+    return Layout(
+        count=count, most=most, is_told=bool(is_told), former=dict(zip(former[::2], former[1::2], strict=True))
+    )
 
 
 def claims(reply: Iterable[Sequence[Any]]) -> tuple[p.Claim, ...]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from pyrula_runtime.core.errors import PyrulaError, StoreRefused, StoreUnavailable
 
+MOVED = "MOVED"  # the keys of this call are on the node it names, and nothing was run
 UNSENT = "NOSCRIPT"  # the server does not know the script: nothing was run, it is sent again with its text
 _PASSING = {
     "LOADING": "it is still reading its data; pyrula goes on by itself",
@@ -31,9 +32,7 @@ _FINAL = {
 }
 # what a script says that may not do what it must, by the server's age
 _DENIED = ("NOPERM", "ACL failure in script", "user executing the script can't")
-HANGS_UP = frozenset(
-    {"READONLY", "MASTERDOWN", "LOADING", "CLUSTERDOWN", "MOVED"}
-)  # a new connection may lead elsewhere
+HANGS_UP = frozenset({"READONLY", "MASTERDOWN", "LOADING", "CLUSTERDOWN"})  # a new connection may lead elsewhere
 
 
 def code_of(error: Exception) -> str:
@@ -50,6 +49,15 @@ def ours(error: Exception, place: str) -> PyrulaError:
         found = StoreRefused(f"the server at {place} {_FINAL[code]} ({text})")
     else:
         found = StoreUnavailable(f"store at {place}: {_advice(_PASSING, code, text)} ({text})")
+    found.__cause__ = error
+    return found
+
+
+def for_now(error: PyrulaError) -> PyrulaError:
+    """The same error for those who have the store open: what a server does not permit now it may permit again."""
+    if not isinstance(error, StoreRefused):
+        return error
+    found = StoreUnavailable(f"{error}; pyrula goes on when it may")
     found.__cause__ = error
     return found
 

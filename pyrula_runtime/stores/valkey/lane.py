@@ -37,12 +37,13 @@ from pyrula_runtime.stores.valkey.connection import (
     pack,
     reach,
 )
-from pyrula_runtime.stores.valkey.route import Route
+from pyrula_runtime.stores.valkey.route import Node, Route
 from pyrula_runtime.stores.valkey.scripts import Script
 from pyrula_runtime.stores.valkey.settings import Settings
 
 log = logging.getLogger(__name__)
 _READ_BYTES = 262_144
+OPENS = "begin"  # the script whose refusal is the operator's to hear; who is at work already waits for better times
 
 
 @dataclass(slots=True, eq=False)
@@ -87,8 +88,8 @@ class Barrier:
 class Lane:
     """One connection, made with the first call and again with the first call after it broke."""
 
-    def __init__(self, route: Route, settings: Settings) -> None:
-        self._route, self._settings = route, settings
+    def __init__(self, route: Route, settings: Settings, node: Node | None = None) -> None:
+        self._route, self._settings, self._node = route, settings, node
         self.loop = asyncio.get_running_loop()
         self._connection: Connection | None = None
         self._connecting = self._finished = False
@@ -113,6 +114,8 @@ class Lane:
         self._flush_due = False
         if self._connection is None:
             self._begin_to_connect()
+            if self._waiting:
+                self._be_patient(self._settings.answer_s)
         elif self._waiting and not self._unsent:
             calls, self._waiting = self._waiting, []
             if not self._under_way:
@@ -123,8 +126,7 @@ class Lane:
                 self._under_way.append(Barrier(calls))
                 self._out += pack(("WAIT", self._route.replicas, self._settings.confirm_ms))
             self._send()
-            if self._watch is None:
-                self._watch = self.loop.call_later(self._settings.answer_s, self._look, context=Context())
+            self._be_patient(self._settings.answer_s)
 
     def _begin_to_connect(self) -> None:
         if self._waiting and not self._connecting and not self._finished:
@@ -132,13 +134,14 @@ class Lane:
             self.loop.call_later(self._pause_s, self._reach, context=Context())
 
     def _reach(self) -> None:
-        reach(self.loop, lambda: self._route.connect("pyrula"), self._reached)
+        reach(self.loop, lambda: self._route.connect("pyrula", self._node), self._reached)
 
     def _reached(self, outcome: Outcome) -> None:
         self._connecting = False
+        self._lose_patience()
         if isinstance(outcome, PyrulaError):
             self._pause_s = min(max(self._settings.again_s, self._pause_s * 2), self._settings.again_most_s)
-            self._fail_all(outcome)
+            self._fail_all(failures.for_now(outcome))
         elif self._finished:
             outcome.socket.close()
         else:
@@ -227,7 +230,10 @@ class Lane:
             call.with_text = True
             self._unsent.append(call)
             return
-        call.fail(failures.ours(reply, self._route.place))
+        if code == failures.MOVED:
+            self._route.moved(str(reply))
+        error = failures.ours(reply, self._route.place)
+        call.fail(error if call.script.name == OPENS else failures.for_now(error))
         if code in failures.HANGS_UP:
             self._break(str(reply))
 
@@ -254,17 +260,28 @@ class Lane:
 
     # the end of patience and of connections
 
+    def _be_patient(self, for_s: float) -> None:
+        if self._watch is None:
+            self._watch = self.loop.call_later(for_s, self._look, context=Context())
+
+    def _lose_patience(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+
     def _look(self) -> None:
         """See whether the server still answers."""
         self._watch = None
         self._readable()  # if this loop was blocked, the answers are here and nobody is to blame
-        if not self._under_way:
-            return
-        left_s = self._heard_s + self._settings.answer_s - self.loop.time()
-        if left_s <= 0:
-            self._break(f"no answer for {self._settings.answer_s:g} s")
-        else:
-            self._watch = self.loop.call_later(left_s, self._look, context=Context())
+        if self._connection is None:
+            # a name that is looked up, a cluster whose nodes are asked one after the other: that takes its time
+            self._fail_all(failures.gone(self._route.place, f"no connection within {self._settings.answer_s:g} s"))
+        elif self._under_way:
+            left_s = self._heard_s + self._settings.answer_s - self.loop.time()
+            if left_s <= 0:
+                self._break(f"no answer for {self._settings.answer_s:g} s")
+            else:
+                self._be_patient(left_s)
 
     def _break(self, why: str) -> None:
         """Give the connection up; whatever is under way has an unknown fate."""
@@ -280,9 +297,7 @@ class Lane:
         self.loop.remove_writer(connection.socket)
         connection.socket.close()
         self._out.clear()
-        if self._watch is not None:
-            self._watch.cancel()
-            self._watch = None
+        self._lose_patience()
 
     def _fail_all(self, error: PyrulaError) -> None:
         calls = [*self._unsent, *self._waiting]

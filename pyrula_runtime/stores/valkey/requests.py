@@ -20,29 +20,34 @@ def _digest(text: str) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
-def submit(run: p.NewRun) -> Arguments:
-    """What `submit` is asked."""
+def submit(run: p.NewRun, count: int | None = None) -> Arguments:
+    """What `submit` is asked; `count` is the number of shards by which the key was placed, if that matters."""
     plain = (run.run_id, run.workflow, run.version or "", run.status, run.digest, run.input)
     if run.idempotency_key is None:
         return plain
-    key = _digest(run.idempotency_key)
-    return (*plain, key[:2].hex(), key, _digest(run.digest), run.idempotency_ttl_ms)
+    return (*plain, *key(run, count))
 
 
-def _lines(request: p.ClaimRequest) -> dict[str, None]:
+def key(run: p.NewRun, count: int | None) -> Arguments:
+    """What `key` is asked about a run that has one."""
+    digest = _digest(run.idempotency_key or "")
+    return (digest[:2].hex(), digest, _digest(run.digest), run.idempotency_ttl_ms, "" if count is None else count)
+
+
+def lines(request: p.ClaimRequest) -> dict[str, None]:
     """The lines a request looks at, each once: a workflow served in two versions has one line of unpinned runs."""
     kind = "x:" if request.suspects else "q:"
-    lines: dict[str, None] = {}
+    found: dict[str, None] = {}
     for serves in request.serves:
-        lines[f"{kind}{serves.workflow}"] = None
+        found[f"{kind}{serves.workflow}"] = None
         if serves.version is not None:
-            lines[f"{kind}{serves.workflow}|{serves.version}"] = None
-    return lines
+            found[f"{kind}{serves.workflow}|{serves.version}"] = None
+    return found
 
 
 def claim(request: p.ClaimRequest) -> Arguments:
     """What `claim` is asked."""
-    lines = _lines(request)
+    wanted = lines(request)
     nonce = os.urandom(8).hex()
     return (
         request.incarnation,
@@ -50,8 +55,8 @@ def claim(request: p.ClaimRequest) -> Arguments:
         request.to_status,
         request.limit,
         nonce,
-        len(lines),
-        *lines,
+        len(wanted),
+        *wanted,
     )
 
 

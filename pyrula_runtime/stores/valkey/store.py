@@ -1,44 +1,70 @@
-"""The verbs of the Valkey store: each is a script, called on the lane of the loop that asks."""
+"""The Valkey store: it opens the servers of a namespace, and leads each verb to the shards that it is about.
+
+A verb about one run goes to the run's shard and costs what it costs there. Claims look where the lookout says; what is
+asked of all runs is asked of all shards at once, in one write to each server, and put together here.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from heapq import merge
-from itertools import islice
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyrula_runtime.core.errors import StoreUnavailable, UsageError
-from pyrula_runtime.core.locks import Token
-from pyrula_runtime.core.status import Moves, RunStatus
 from pyrula_runtime.stores import protocol as p
-from pyrula_runtime.stores.clock import Clock
-from pyrula_runtime.stores.valkey import answers, requests, server
+from pyrula_runtime.stores.clock import Clock, SystemClock
+from pyrula_runtime.stores.valkey import answers, server
 from pyrula_runtime.stores.valkey.address import Address, parse
 from pyrula_runtime.stores.valkey.connection import Argument
+from pyrula_runtime.stores.valkey.front import Front
 from pyrula_runtime.stores.valkey.lane import Call, Lane
 from pyrula_runtime.stores.valkey.lanes import Lanes
+from pyrula_runtime.stores.valkey.layout import Layout
+from pyrula_runtime.stores.valkey.lookout import Lookout
+from pyrula_runtime.stores.valkey.places import FIRST, Places
 from pyrula_runtime.stores.valkey.route import Route
 from pyrula_runtime.stores.valkey.scripts import Script, scripts
 from pyrula_runtime.stores.valkey.settings import Settings
-from pyrula_runtime.stores.valkey.unbuilt import WithoutWaiting, refuse_beyond
-from pyrula_runtime.stores.valkey.wakes import Listener, Wanted
+from pyrula_runtime.stores.valkey.shard import Shard
+from pyrula_runtime.stores.valkey.wakes import Listener, Place, Wanted
 
 
-class ValkeyStore(WithoutWaiting):
-    """One namespace of one server as a store. `clock` is for tests; without one, time is the server's."""
+class ValkeyStore(Front):
+    """One namespace of one server or cluster as a store.
 
-    def __init__(self, url: str | Address, clock: Clock | None = None, settings: Settings | None = None) -> None:
+    `shard_count` is the number of slices in which runs are kept; without it, it is what the namespace has, and for a
+    new one 1 on a server and 64 in a cluster. Another number than before moves nothing: what is there is served where
+    it is. A worker that is gone keeps its shards for `shard_lease_ttl` seconds. Whether there is a cluster is asked of
+    the server, unless `cluster` says so: a proxy may hide it. `clock` is for tests; without one, time is the server's.
+    Raises ConfigurationError for a URL or number that cannot be.
+    """
+
+    def __init__(
+        self,
+        url: str | Address,
+        clock: Clock | None = None,
+        settings: Settings | None = None,
+        *,
+        shard_count: int | None = None,
+        shard_lease_ttl: float = 30.0,
+        cluster: bool | None = None,
+    ) -> None:
         self._address = parse(url) if isinstance(url, str) else url
-        self._clock, self._settings = clock, settings or Settings()
-        self._route = Route(self._address, self._settings.connect_s)
-        self._lanes = Lanes(self._route, self._settings)
+        self._clock, self.settings = clock, settings or Settings()
+        self.route = Route(self._address, self.settings.connect_s, in_cluster=bool(cluster))
+        self.wanted, self.lookout = Wanted(), Lookout()
+        self.is_sharded = False
+        self._shard_count = shard_count
+        self._lease_ttl_ms = round(shard_lease_ttl * 1000)
+        self._layout = Layout(count=shard_count or 1, most=shard_count or 1)
+        self._places = Places(self._address.namespace)
+        self._shards: dict[int, Shard] = {}
+        self._lanes = Lanes(self.route, self.settings)
         self._publish = "PUBLISH"
         self._scripts: dict[str, Script] = {}
-        self._wanted = Wanted()
+        self._listeners: list[Listener] = []
         self._opened_by: int | None = None
         self._mutex = threading.Lock()
 
@@ -56,14 +82,15 @@ class ValkeyStore(WithoutWaiting):
         """Connect, and see that the server is fit to keep runs."""
         if self._opened_by is not None:
             return
-        made, self._publish = await asyncio.to_thread(server.examine, self._route, self._settings)
-        self._scripts = scripts(guarded=self._settings.guarded, publish=self._publish)
+        made, self._publish = await asyncio.to_thread(server.examine, self.route, self.settings)
+        self._scripts = scripts(guarded=self.settings.guarded, publish=self._publish)
+        self.is_sharded = self._publish == "SPUBLISH"
         with self._mutex:
             self._lanes.open()
             self._opened_by = os.getpid()
-        self._lanes.here().adopt(made)
+        self._lanes.to(self._places.first).adopt(made)
         try:
-            await self._run("begin", server.SCHEMA, told=server.check_schema(self._address))
+            await self._learn(self._shard_count)
         except BaseException:
             await self.close()
             raise
@@ -75,121 +102,109 @@ class ValkeyStore(WithoutWaiting):
         if opened_by is not None:
             await self._lanes.close()
 
-    def _lane(self) -> Lane:
+    # the shards
+
+    async def _learn(self, wanted: int | None = None) -> None:
+        """Hear how many shards there are, or say how many there are to be."""
+        usual = self.settings.cluster_shards if self.route.in_cluster else 1
+        begin = (server.SCHEMA, "" if wanted is None else wanted, usual)
+        layout = await self._first.begin(*begin, "", told=self._told_layout)
+        if not layout.is_told:
+            # whoever still keeps keys where they were hears that there is another place now
+            await asyncio.gather(*[self.shard(number).place(layout.count) for number in range(layout.most)])
+            layout = await self._first.begin(*begin, layout.count, told=self._told_layout)
+        before, self._layout = self._layout, layout
+        if before.most != layout.most:
+            self._regroup()
+
+    def _told_layout(self, reply: list[Any]) -> Layout:
+        schema, *layout = reply
+        server.check_schema(self._address)(schema)
+        return answers.layout(layout)
+
+    def _now_ms(self) -> int:
+        return (self._clock or SystemClock()).wall_ms()
+
+    def shard(self, number: int) -> Shard:
+        """The shard of this number."""
+        made = self._shards.get(number)
+        if made is None:
+            made = self._shards[number] = Shard(number, self._places, self._run)
+        return made
+
+    def tag(self, shard: int) -> str:
+        """What the keys and channels of a shard begin with."""
+        return self._places.tag(shard)
+
+    def _lane(self, tag: str) -> Lane:
         if self._opened_by != os.getpid():
             raise UsageError(
                 f"store {self._address.place} is not open in this process; await its open() here, after any fork"
             )
-        return self._lanes.here()
+        return self._lanes.to(tag)
 
-    def _run(self, name: str, *args: Argument, told: Callable[[Any], Any] = bool) -> asyncio.Future[Any]:
-        lane = self._lane()
+    def _run(
+        self, tag: str, name: str, args: tuple[Argument, ...], told: Callable[[Any], Any] = bool
+    ) -> asyncio.Future[Any]:
+        lane = self._lane(tag)
         future: asyncio.Future[Any] = lane.loop.create_future()
         now = "" if self._clock is None else f"{self._clock.wall_ms()} {self._clock.mono_ms()}"
-        lane.call(Call(self._scripts[name], self._address.tag, (now, *args), future, told))
+        lane.call(Call(self._scripts[name], tag, (now, *args), future, told))
         return future
 
-    def submit(self, run: p.NewRun) -> asyncio.Future[p.Submitted]:
-        refuse_beyond(run)
-        return self._run("submit", *requests.submit(run), told=answers.submitted)
-
-    def claim(self, request: p.ClaimRequest) -> asyncio.Future[tuple[p.Claim, ...]]:
-        self._wanted.note(request)
-        return self._run("claim", *requests.claim(request), told=answers.claims)
-
-    def renew(self, tokens: Sequence[Token], lock_ttl_ms: int) -> asyncio.Future[p.Renewed]:
-        tokens = tuple(tokens)
-        return self._run("renew", *requests.renew(tokens, lock_ttl_ms), told=partial(answers.renewed, tokens))
-
-    def commit(self, commit: p.Commit) -> asyncio.Future[p.Committed]:
-        refuse_beyond(commit)
-        if commit.ending is not None:
-            refuse_beyond(commit.ending)
-        if commit.claim is not None:
-            self._wanted.note(commit.claim)
-        if requests.is_plain(commit):
-            return self._run("append", *requests.append(commit), told=answers.committed)
-        return self._run("commit", *requests.commit(commit), told=answers.committed)
-
-    def release(self, release: p.Release) -> asyncio.Future[bool]:
-        refuse_beyond(release)
-        return self._run("release", *requests.release(release))
-
-    async def amend(self, amendment: p.Amendment) -> bool:
-        refuse_beyond(amendment)
-        done = await self._run("amend", *requests.amend(amendment), told=int)
-        if done < 0:
-            raise UsageError(
-                f"run {amendment.run_id} is held by a worker; to make it claimable, give its new status too"
-            )
-        return bool(done)
-
-    def deliver(self, message: p.Message, moves: Moves) -> asyncio.Future[p.Delivery]:
-        return self._run("deliver", *requests.deliver(message, moves), told=lambda said: p.Delivery(said.decode()))
-
-    def reclaim_lapsed(self, to_status: RunStatus, lock_ttl_ms: int, limit: int) -> asyncio.Future[p.Lapsed]:
-        return self._run("reclaim", to_status, lock_ttl_ms, limit, told=answers.lapsed)
-
-    def holdings(self, incarnation: str) -> asyncio.Future[tuple[p.Holding, ...]]:
-        return self._run("holdings", incarnation, told=answers.holdings)
-
-    def read(self, run_id: str) -> asyncio.Future[p.RunRecord | None]:
-        return self._run("read", run_id, told=partial(answers.record, run_id))
-
-    def read_journal(self, run_id: str, start: int, max_bytes: int = 1_000_000) -> asyncio.Future[tuple[bytes, ...]]:
-        return self._run("read_journal", run_id, start, max_bytes, told=tuple)
-
-    async def find(self, query: p.RunQuery) -> tuple[p.RunRecord, ...]:
-        refuse_beyond(query)
-        lists = await self._run("find", *requests.find(query), told=list)
-        newest = islice(merge(*lists, reverse=True), query.limit)
-        found = await asyncio.gather(*[self.read(run_id.decode()) for run_id in newest])
-        return tuple(record for record in found if record is not None)
-
-    def counts(
-        self, statuses: frozenset[RunStatus] = p.EVERY_STATUS
-    ) -> asyncio.Future[Mapping[tuple[str, RunStatus], int]]:
-        return self._run("counts", *sorted(statuses), told=answers.counts)
-
-    def suspects(self) -> asyncio.Future[int]:
-        return self._run("suspects", told=int)
-
-    def beat(self, worker: p.WorkerRecord, forget_after_ms: int) -> asyncio.Future[None]:
-        return self._run("beat", worker.incarnation, requests.worker(worker), forget_after_ms, told=_nothing)
-
-    def retire(self, incarnation: str) -> asyncio.Future[None]:
-        return self._run("retire", incarnation, told=_nothing)
-
-    def workers(self) -> asyncio.Future[tuple[p.WorkerRecord, ...]]:
-        return self._run("workers", told=answers.workers)
-
-    def purge(self, limit: int) -> asyncio.Future[int]:
-        return self._run("purge", limit, told=int)
+    # being there, and hearing
 
     async def ping(self) -> None:
-        answer = self._run("ping", told=_nothing)
-        await asyncio.wait([answer], timeout=self._settings.ping_s)
-        if not answer.done():
+        asked = {self.route.node_of(self.tag(number)): number for number in reversed(range(self._layout.most))}
+        answers_ = [self.shard(number).ping() for number in asked.values()]
+        done, silent = await asyncio.wait(answers_, timeout=self.settings.ping_s)
+        for answer in silent:
             answer.cancel()
-            raise StoreUnavailable(f"the store at {self._address.place} gave no answer in {self._settings.ping_s:g} s")
-        answer.result()
+        if silent:
+            raise StoreUnavailable(f"the store at {self._address.place} gave no answer in {self.settings.ping_s:g} s")
+        for answer in done:
+            answer.result()
 
     def tell_tenure(self, tell: Callable[[int], None]) -> None:
         """Nobody keeps others from writing here: a script ends before the next begins."""
-        self._lane()
+        self._lane(self._places.first)
 
     def listen(self, on_wake: Callable[[p.Wake], None], kinds: frozenset[p.Wake] = p.EVERY_WAKE) -> Listener:
-        self._lane()
-        return Listener(
-            self._route,
-            self._settings,
-            self._wanted,
-            partial(self._run, "arm"),
-            on_wake,
-            kinds,
-            self._publish == "SPUBLISH",
-        )
+        self._lane(self._places.first)
+        listener = Listener(self, on_wake, kinds)
+        with self._mutex:
+            self._listeners.append(listener)
+        return listener
 
+    def forget(self, listener: Listener) -> None:
+        """It has been closed."""
+        with self._mutex:
+            self._listeners.remove(listener)
 
-def _nothing(reply: object) -> None:
-    return None
+    def places(self, kinds: frozenset[p.Wake]) -> Mapping[bytes, Place]:
+        """The channels to be heard: of claimable runs where claims look, of anything else everywhere."""
+        everywhere = range(self._layout.most)
+        leased = self.lookout.leased
+        return {
+            f"{self.tag(shard)}{kind.value}".encode(): (shard, kind)
+            for kind in kinds
+            for shard in (everywhere if kind is not p.Wake.ready or leased is None else leased)
+        }
+
+    def arm(self, shard: int) -> asyncio.Future[bool]:
+        """Have the next run that becomes claimable in a shard told."""
+        return self.shard(shard).arm()
+
+    def _regroup(self) -> None:
+        """Other shards are to be heard; each listener on its loop."""
+        for listener in self._listeners:
+            listener.loop.call_soon_threadsafe(listener.regroup)
+
+    def _ring(self) -> None:
+        """There is more to claim than a claim has brought."""
+        for listener in self._listeners:
+            listener.loop.call_soon_threadsafe(listener.ring)
+
+    @property
+    def _first(self) -> Shard:
+        return self.shard(FIRST)

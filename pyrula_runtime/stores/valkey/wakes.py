@@ -1,34 +1,32 @@
-"""Hearing from the server that something happened: a subscription of its own for each listener.
+"""Hearing from the servers that something happened: subscriptions of their own for each listener.
 
 Published is only what somebody waits for (`z` in the essay of this package). A handle that claims says with each claim
 that came back short which lines it waits for. One that does not claim after a wake asks again by itself, a moment
 later, and counts the answer as one more wake, for what came in between was told to nobody.
 
-Subscribe first, then look: a connection counts as a wake of every kind once the server has confirmed it, and while
-there is none every second does, so nothing is missed for longer, however many connections die.
+Subscribe first, then look: a channel counts as a wake of its kind once the server has confirmed it, and while one does
+not stand every second does, so nothing is missed for longer, however many connections die.
+
+Which channels: those of all shards, but for claimable runs only those of the shards where this handle looks, so that a
+run wakes its lessees and not a whole fleet. In a cluster each node publishes what is in its own slots, so there is one
+subscription to each; who has which is found out anew whenever one is lost.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable
-from contextlib import suppress
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, Protocol
 
-import hiredis
-
-from pyrula_runtime.core.errors import PyrulaError, StoreUnavailable, UsageError
+from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.stores.protocol import ClaimRequest, Wake
-from pyrula_runtime.stores.valkey import failures
-from pyrula_runtime.stores.valkey.connection import NOT_NOW, NOTHING, Connection, Outcome, pack, reach
-from pyrula_runtime.stores.valkey.route import Route
+from pyrula_runtime.stores.valkey.lookout import Lookout
+from pyrula_runtime.stores.valkey.route import Node, Route
 from pyrula_runtime.stores.valkey.settings import Settings
+from pyrula_runtime.stores.valkey.subscription import Subscription
 
-log = logging.getLogger(__name__)
 FALLBACK_S = 1.0
-_READ_BYTES = 65_536
-_PING = pack(("PING",))
+Place = tuple[int, Wake]  # the shard and the kind of a channel
 
 
 class Wanted:
@@ -37,11 +35,11 @@ class Wanted:
     def __init__(self) -> None:
         self._workflows: set[str] = set()
         self._incarnations: set[str] = set()
-        self.claims = 0
+        self.claims: dict[int, int] = {}  # how many went to each shard
 
-    def note(self, request: ClaimRequest) -> None:
+    def note(self, request: ClaimRequest, shard: int) -> None:
         """Remember what a claim asks for."""
-        self.claims += 1
+        self.claims[shard] = self.claims.get(shard, 0) + 1
         if request.incarnation not in self._incarnations:
             self._incarnations.add(request.incarnation)
         for serves in request.serves:
@@ -55,156 +53,190 @@ class Wanted:
         return wake is not Wake.attention or not self._incarnations or payload in self._incarnations
 
 
-class Listener:
-    """One subscription, on the loop that made it."""
+class Exchange(Protocol):
+    """The store, as its listeners know it."""
 
-    def __init__(
-        self,
-        route: Route,
-        settings: Settings,
-        wanted: Wanted,
-        arm: Callable[[], asyncio.Future[Any]],
-        *hears: Any,
-    ) -> None:
-        self._route, self._settings, self._wanted, self._arm = route, settings, wanted, arm
-        self._on_wake, self._kinds, self._sharded = hears
-        self._channels = {f"{route.address.tag}{kind.value}".encode(): kind for kind in self._kinds}
-        self._loop = asyncio.get_running_loop()
+    @property
+    def route(self) -> Route:
+        """The way to its servers."""
+
+    @property
+    def settings(self) -> Settings:
+        """Its measures."""
+
+    @property
+    def wanted(self) -> Wanted:
+        """What is claimed through it."""
+
+    @property
+    def lookout(self) -> Lookout:
+        """Where claims look."""
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether each node publishes for its own slots."""
+
+    def places(self, kinds: frozenset[Wake]) -> Mapping[bytes, Place]:
+        """The channels to be heard for these kinds."""
+
+    def tag(self, shard: int) -> str:
+        """What the channels and keys of a shard begin with."""
+
+    def arm(self, shard: int) -> asyncio.Future[Any]:
+        """Have the next run that becomes claimable in a shard told."""
+
+    def forget(self, listener: Listener) -> None:
+        """It has been closed."""
+
+
+class Listener:
+    """Hears wakes, on the loop that made it."""
+
+    def __init__(self, exchange: Exchange, on_wake: Callable[[Wake], None], kinds: frozenset[Wake]) -> None:
+        self._exchange, self._on_wake, self._kinds = exchange, on_wake, kinds
+        self._settings = exchange.settings
+        self.loop = asyncio.get_running_loop()
         self._closed = False
-        self._connection: Connection | None = None
-        self._heard_s = 0.0
-        self.is_heard = asyncio.Event()  # while the subscription stands
-        self._timers: dict[Callable[..., None], asyncio.TimerHandle] = {}
-        self._reach()
+        self._places: Mapping[bytes, Place] = {}
+        self._subscriptions: dict[Node | None, Subscription] = {}
+        self._armed: dict[bytes, int] = {}  # channels and shards of claimable runs whose server knows that we wait
+        self._timers: dict[Hashable, asyncio.TimerHandle] = {}
+        self.is_heard = asyncio.Event()  # while all subscriptions stand
+        self.regroup()
 
     def close(self) -> None:
         """End it: no callback comes afterwards."""
+        if self._closed:
+            return
         self._closed = True
         for timer in self._timers.values():
             timer.cancel()
-        self._hang_up()
+        for subscription in self._subscriptions.values():
+            subscription.close()
+        self._deafen(self._places)
+        self._exchange.forget(self)
 
-    def _later(self, after_s: float, act: Callable[..., None], *args: object) -> None:
+    def regroup(self) -> None:
+        """Hear what is to be heard now, each channel at the node that has it."""
+        if self._closed:
+            return
+        exchange = self._exchange
+        self._places = exchange.places(self._kinds)
+        groups: dict[Node | None, set[bytes]] = {}
+        for channel, (shard, _) in self._places.items():
+            node = exchange.route.node_of(exchange.tag(shard)) if exchange.is_sharded else None
+            groups.setdefault(node, set()).add(channel)
+        for node in self._subscriptions.keys() - groups.keys():
+            self._subscriptions.pop(node).close()
+        for node, channels in groups.items():
+            if node not in self._subscriptions:
+                self._subscriptions[node] = Subscription(
+                    exchange.route, node, self, sharded=exchange.is_sharded, knock_s=self._settings.knock_s
+                )
+            subscription = self._subscriptions[node]
+            self._deafen(subscription.channels - channels)
+            subscription.hear(frozenset(channels))
+        self._say_whether_heard()
+
+    def _later(self, after_s: float, act: Callable[..., None], *args: Hashable) -> None:
         """Act once, later, unless that is due already."""
+        what = (act, args[:1])
 
         def due() -> None:
-            del self._timers[act]
+            del self._timers[what]
             act(*args)
 
-        if not self._closed and act not in self._timers:
-            self._timers[act] = self._loop.call_later(after_s, due)
+        if not self._closed and what not in self._timers:
+            self._timers[what] = self.loop.call_later(after_s, due)
 
-    # connecting
+    # what the subscriptions tell
 
-    def _reach(self) -> None:
-        reach(self._loop, self._subscribe, self._reached)
+    def confirmed(self, of: Subscription, channels: frozenset[bytes]) -> None:
+        """Some channels stand: what they are for may have happened before."""
+        ready = [channel for channel in channels if self._kind(channel) is Wake.ready]
+        for channel in ready:
+            self._arm(channel)
+        self._wake({self._places[channel][1] for channel in channels if channel in self._places} - {Wake.ready})
+        self._say_whether_heard()
 
-    def _subscribe(self) -> Connection:
-        connection = self._route.connect("pyrula-listen")
-        try:
-            (reply, *_) = connection.ask([("SSUBSCRIBE" if self._sharded else "SUBSCRIBE", *self._channels)])
-            for _ in range(len(self._channels) - 1):
-                connection.ask([])
-        except OSError as error:
-            connection.socket.close()
-            raise StoreUnavailable(f"the store at {self._route.place} does not answer a subscription") from error
-        if isinstance(reply, hiredis.ReplyError):
-            connection.socket.close()
-            raise failures.ours(reply, self._route.place)
-        return connection
+    def lost(self, of: Subscription, *, reached: bool) -> None:
+        """Connect anew; what happens meanwhile is made up for by the wake that follows."""
+        if self._subscriptions.get(of.node) is of:
+            del self._subscriptions[of.node]
+        self._deafen(of.channels)
+        self._say_whether_heard()
+        if not reached:
+            self._wake({self._places[channel][1] for channel in of.channels if channel in self._places})
+        self._later(self._settings.again_s if reached else FALLBACK_S, self.regroup)
 
-    def _reached(self, outcome: Outcome) -> None:
-        if self._closed:
-            if isinstance(outcome, Connection):
-                outcome.socket.close()
+    def heard(self, messages: list[tuple[bytes, bytes]]) -> None:
+        """Something was published."""
+        told: set[Wake] = set()
+        for channel, payload in messages:
+            if channel not in self._places:
+                continue  # not wanted any more
+            (shard, wake), text = self._places[channel], payload.decode()
+            if wake is Wake.ready:
+                self._exchange.lookout.rang(shard, text)
+                claims = self._exchange.wanted.claims.get(shard, 0)
+                rest_s = self._settings.rearm_s * max(1, len(self._armed))
+                self._later(rest_s, self._ask_again, channel, claims)
+            if self._exchange.wanted.concerns(wake, text):
+                told.add(wake)
+        self._wake(told)
+
+    # claimable runs
+
+    def _kind(self, channel: bytes) -> Wake | None:
+        place = self._places.get(channel)
+        return None if place is None else place[1]
+
+    def _arm(self, channel: bytes) -> None:
+        """Tell the server that somebody waits; once it knows, whoever looks now misses nothing."""
+        if channel not in self._places:
             return
-        if isinstance(outcome, PyrulaError):
-            log.debug("no wakes from the store at %s for now: %s", self._route.place, outcome)
-            self._wake(self._kinds)
-            self._later(FALLBACK_S, self._reach)
-            return
-        self._connection = outcome
-        outcome.socket.setblocking(False)
-        self._loop.add_reader(outcome.socket, self._readable, outcome)
-        self._heard_s = self._loop.time()
-        if Wake.ready in self._kinds:
-            self._ask(self._stands)
-        else:
-            self._stands()
-
-    def _ask(self, then: Callable[[], None]) -> None:
-        """Tell the server that somebody waits; once it knows, go on."""
+        shard = self._places[channel][0]
         try:
-            armed = self._arm()
+            armed = self._exchange.arm(shard)
         except UsageError:
             return  # the store was closed
-        armed.add_done_callback(lambda done: self._lost() if done.cancelled() or done.exception() else then())
+        armed.add_done_callback(lambda done: self._was_armed(channel, shard, done))
 
-    def _stands(self) -> None:
-        """Every kind may have happened before the subscription stood."""
-        if self._connection is not None:
-            self.is_heard.set()
-            self._wake(self._kinds)
-            self._later(self._settings.knock_s, self._knock)
-
-    def _knock(self) -> None:
-        """Ask now and then whether the server is there; a dead connection looks like a quiet one."""
-        if self._connection is None:
+    def _was_armed(self, channel: bytes, shard: int, done: asyncio.Future[Any]) -> None:
+        failed = done.cancelled() or done.exception() is not None
+        if self._closed or channel not in self._places:
             return
-        silent_s = self._loop.time() - self._heard_s
-        if silent_s > 2 * self._settings.knock_s:
-            self._lost()
+        if failed:
+            self._later(self._settings.again_s, self._arm, channel)
             return
-        if silent_s >= self._settings.knock_s:
-            with suppress(OSError):  # if it is broken, the reader hears of it
-                self._connection.socket.send(_PING)
-        self._later(self._settings.knock_s, self._knock)
+        if channel not in self._armed:
+            self._armed[channel] = shard
+            self._exchange.lookout.hears(shard)
+        self._wake({Wake.ready})
+        self._say_whether_heard()
 
-    def _lost(self) -> None:
-        """Connect anew; what happens meanwhile is made up for by the wake that follows."""
-        self._hang_up()
-        self._later(self._settings.again_s, self._reach)
-
-    def _hang_up(self) -> None:
-        self.is_heard.clear()
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            self._loop.remove_reader(connection.socket)
-            connection.socket.close()
-
-    # hearing
-
-    def _readable(self, connection: Connection) -> None:
-        try:
-            some = connection.socket.recv(_READ_BYTES)
-        except NOT_NOW:
-            return
-        except OSError:
-            some = b""
-        if not some:
-            self._lost()
-            return
-        self._heard_s = self._loop.time()
-        connection.replies.feed(some)
-        told: dict[Wake, None] = {}
-        while (message := connection.replies.gets()) is not NOTHING:
-            if message[0] in (b"message", b"smessage"):
-                wake = self._channels[message[1]]
-                if self._wanted.concerns(wake, message[2].decode()):
-                    told[wake] = None
-            elif message[0] == b"sunsubscribe":  # the slot has gone to another node
-                self._lost()
-                return
-        self._wake(told)
-        if Wake.ready in told:
-            self._later(self._settings.rearm_s, self._ask_again, self._wanted.claims)
-
-    def _ask_again(self, claims: int) -> None:
+    def _ask_again(self, channel: bytes, claims: int) -> None:
         """Wait for more, if no claim has said so meanwhile."""
-        if self._wanted.claims == claims:
-            self._ask(lambda: self._wake((Wake.ready,)))
+        shard = self._places[channel][0] if channel in self._places else -1
+        if self._exchange.wanted.claims.get(shard, 0) == claims:
+            self._arm(channel)
 
-    def _wake(self, kinds: Any) -> None:
+    def _deafen(self, channels: Iterable[bytes]) -> None:
+        """These are not heard any more."""
+        self._exchange.lookout.is_deaf([self._armed.pop(channel) for channel in channels if channel in self._armed])
+
+    def _say_whether_heard(self) -> None:
+        ready = {channel for channel, (_, kind) in self._places.items() if kind is Wake.ready}
+        if ready <= self._armed.keys() and all(each.stands for each in self._subscriptions.values()):
+            self.is_heard.set()
+        else:
+            self.is_heard.clear()
+
+    def ring(self) -> None:
+        """There is more to claim."""
+        self._wake({Wake.ready} & self._kinds)
+
+    def _wake(self, kinds: Iterable[Wake]) -> None:
         for kind in kinds:
             if not self._closed:
                 self._on_wake(kind)

@@ -8,18 +8,23 @@ from typing import Any
 from pyrula_runtime.core.status import TERMINAL
 from pyrula_runtime.stores.valkey.address import Address
 from pyrula_runtime.stores.valkey.connection import Argument, Connection
+from pyrula_runtime.stores.valkey.places import tag_of
 from pyrula_runtime.stores.valkey.route import Route
 
 
-def audit(address: Address, *, in_cluster: bool = False) -> list[str]:
+def audit(address: Address, *, in_cluster: bool = False, shards: int = 1) -> list[str]:
     """Every contradiction, one sentence each."""
-    route = Route(address, 5)
-    route.in_cluster = in_cluster
-    connection = route.connect("audit")
-    try:
-        return list(_Audit(connection, address.tag).problems())
-    finally:
-        connection.socket.close()
+    route = Route(address, 5, in_cluster=in_cluster)
+    route.connect("audit").socket.close()  # by which it hears where the slots are
+    found: list[str] = []
+    for shard in range(shards):
+        tag = tag_of(address.namespace, shard)
+        connection = route.connect("audit", route.node_of(tag))
+        try:
+            found += _Audit(connection, tag).problems()
+        finally:
+            connection.socket.close()
+    return found
 
 
 class _Audit:

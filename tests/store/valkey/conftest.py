@@ -14,7 +14,7 @@ from pyrula_runtime.stores.valkey.store import ValkeyStore
 from tests.store.valkey.proxy import Proxy
 from tests.store.valkey.servers import SURE, Server, shared
 
-QUICK = Settings(guarded=True, connect_s=10.0, knock_s=0.2, again_s=0.01)
+QUICK = Settings(guarded=True, cluster_shards=1, connect_s=10.0, knock_s=0.2, again_s=0.01)
 
 
 @pytest.fixture

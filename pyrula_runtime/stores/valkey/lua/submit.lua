@@ -1,16 +1,15 @@
 -- Create a run and make it claimable.
--- uses: clock lines
+-- uses: clock lines keys
 -- KEYS[1] tag. ARGV: clock, id, workflow, version ('' none), status, digest, input; with a key: its bucket, the key's
--- digest, the input's digest (16 bytes), ttl.
--- Result: {'created' | 'existing' | 'conflict', id of the run that answers}.
+-- digest, the input's digest (16 bytes), ttl, number of shards by which it was placed ('' do not ask).
+-- Result: {'created' | 'existing' | 'conflict' | 'moved', id of the run that answers}.
 -- Law: one run per id and per living key; the key's record is part of the same write; a conflict leaves no trace.
 local wall = sign_of_life()
-local _, id, workflow, version, status, digest, input, bucket, key, same, ttl = unpack(ARGV)
+local _, id, workflow, version, status, digest, input, bucket, key, same, ttl, count = unpack(ARGV)
 if key then
-  local record = call('HGET', T .. 'k:' .. bucket, key)
-  if record and tonumber(string.sub(record, 17, 28), 16) > wall then
-    return {string.sub(record, 1, 16) == same and 'existing' or 'conflict', string.sub(record, 29)}
-  end
+  if is_displaced(count) then return {'moved', ''} end
+  local answer = answered_by(bucket, key, same, wall)
+  if answer then return answer end
 end
 local there = call('HGET', T .. 'r:' .. id, 'd')
 if there then
@@ -25,11 +24,6 @@ call('HSET', run, unpack(facts))
 call('SET', T .. 'i:' .. id, input)
 call('ZADD', T .. 'l:' .. status .. ':' .. workflow, 0, id)
 call('SADD', T .. 'w', workflow)
-if key then
-  local over = string.format('%012x', wall + ttl)
-  call('HSET', T .. 'k:' .. bucket, key, same .. over .. id)
-  call('RPUSH', T .. 'kl:' .. ttl, key .. over)
-  call('SADD', T .. 'kt', ttl)
-end
+if key then keep_key(bucket, key, same, ttl, wall, id) end
 stand_in_line(id, place, line)
 return {'created', id}

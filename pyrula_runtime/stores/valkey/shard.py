@@ -1,0 +1,157 @@
+"""One shard: the verbs of the contract on the keys of one tag, each a script: atomic, and one round trip."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from heapq import merge
+from itertools import islice
+from typing import Any, Protocol
+
+from pyrula_runtime.core.errors import UsageError
+from pyrula_runtime.core.locks import Token
+from pyrula_runtime.core.status import Moves, RunStatus
+from pyrula_runtime.stores import protocol as p
+from pyrula_runtime.stores.valkey import answers, requests
+from pyrula_runtime.stores.valkey.connection import Argument
+from pyrula_runtime.stores.valkey.places import Places
+from pyrula_runtime.stores.valkey.unbuilt import WithoutWaiting, refuse_beyond
+
+
+class Runner(Protocol):
+    """Runs a script at a tag, on the lane of the loop that asks."""
+
+    def __call__(
+        self, tag: str, name: str, args: tuple[Argument, ...], told: Callable[[Any], Any]
+    ) -> asyncio.Future[Any]:
+        """The answer, made of the reply by `told`."""
+
+
+class Moved(Exception):
+    """Keys are placed by another number of shards now."""
+
+
+class Shard(WithoutWaiting):
+    """The verbs at one tag; whose runs they are about, the store has seen to."""
+
+    def __init__(self, number: int, places: Places, runner: Runner) -> None:
+        self.number = number
+        self.tag = places.tag(number)
+        self._places = places
+        self._runner = runner
+
+    def _run(self, name: str, *args: Argument, told: Callable[[Any], Any] = bool) -> asyncio.Future[Any]:
+        return self._runner(self.tag, name, args, told)
+
+    def submit(self, run: p.NewRun, count: int | None = None) -> asyncio.Future[p.Submitted]:
+        """Create the run; `count` is the number of shards by which its key was placed. Raises Moved."""
+        refuse_beyond(run)
+        return self._run("submit", *requests.submit(run, count), told=_submitted)
+
+    def look_up_key(self, run: p.NewRun, count: int) -> asyncio.Future[p.Submitted | None]:
+        """The run that stands for the run's key already, if any. Raises Moved."""
+        return self._run("key", "", *requests.key(run, count), told=_kept)
+
+    def keep_key(self, run: p.NewRun, count: int) -> asyncio.Future[p.Submitted | None]:
+        """Keep the run's key for it, unless another run has it. Raises Moved."""
+        return self._run("key", run.run_id, *requests.key(run, count), told=_kept)
+
+    def claim(self, request: p.ClaimRequest) -> asyncio.Future[tuple[p.Claim, ...]]:
+        return self._run("claim", *requests.claim(request), told=answers.claims)
+
+    def renew(self, tokens: Sequence[Token], lock_ttl_ms: int) -> asyncio.Future[p.Renewed]:
+        tokens = tuple(tokens)
+        return self._run("renew", *requests.renew(tokens, lock_ttl_ms), told=partial(answers.renewed, tokens))
+
+    def commit(self, commit: p.Commit) -> asyncio.Future[p.Committed]:
+        refuse_beyond(commit)
+        if commit.ending is not None:
+            refuse_beyond(commit.ending)
+        if requests.is_plain(commit):
+            return self._run("append", *requests.append(commit), told=answers.committed)
+        return self._run("commit", *requests.commit(commit), told=answers.committed)
+
+    def release(self, release: p.Release) -> asyncio.Future[bool]:
+        refuse_beyond(release)
+        return self._run("release", *requests.release(release))
+
+    async def amend(self, amendment: p.Amendment) -> bool:
+        refuse_beyond(amendment)
+        done = await self._run("amend", *requests.amend(amendment), told=int)
+        if done < 0:
+            raise UsageError(
+                f"run {amendment.run_id} is held by a worker; to make it claimable, give its new status too"
+            )
+        return bool(done)
+
+    def deliver(self, message: p.Message, moves: Moves) -> asyncio.Future[p.Delivery]:
+        return self._run("deliver", *requests.deliver(message, moves), told=lambda said: p.Delivery(said.decode()))
+
+    def reclaim_lapsed(self, to_status: RunStatus, lock_ttl_ms: int, limit: int) -> asyncio.Future[p.Lapsed]:
+        return self._run("reclaim", to_status, lock_ttl_ms, limit, told=answers.lapsed)
+
+    def holdings(self, incarnation: str) -> asyncio.Future[tuple[p.Holding, ...]]:
+        return self._run("holdings", incarnation, told=answers.holdings)
+
+    def read(self, run_id: str) -> asyncio.Future[p.RunRecord | None]:
+        return self._run("read", run_id, told=partial(answers.record, run_id))
+
+    def read_journal(self, run_id: str, start: int, max_bytes: int = 1_000_000) -> asyncio.Future[tuple[bytes, ...]]:
+        return self._run("read_journal", run_id, start, max_bytes, told=tuple)
+
+    async def find(self, query: p.RunQuery) -> tuple[p.RunRecord, ...]:
+        refuse_beyond(query)
+        lists = await self._run("find", *requests.find(query), told=list)
+        newest = islice(merge(*lists, reverse=True), query.limit)
+        found = await asyncio.gather(*[self.read(run_id.decode()) for run_id in newest])
+        return tuple(record for record in found if record is not None)
+
+    def counts(
+        self, statuses: frozenset[RunStatus] = p.EVERY_STATUS
+    ) -> asyncio.Future[Mapping[tuple[str, RunStatus], int]]:
+        return self._run("counts", *sorted(statuses), told=answers.counts)
+
+    def suspects(self) -> asyncio.Future[int]:
+        return self._run("suspects", told=int)
+
+    def beat(self, worker: p.WorkerRecord, forget_after_ms: int) -> asyncio.Future[None]:
+        return self._run("beat", worker.incarnation, requests.worker(worker), forget_after_ms, told=_nothing)
+
+    def retire(self, incarnation: str) -> asyncio.Future[None]:
+        return self._run("retire", incarnation, told=_nothing)
+
+    def workers(self) -> asyncio.Future[tuple[p.WorkerRecord, ...]]:
+        return self._run("workers", told=answers.workers)
+
+    def purge(self, limit: int) -> asyncio.Future[int]:
+        return self._run("purge", limit, told=int)
+
+    def ping(self) -> asyncio.Future[None]:
+        return self._run("ping", told=_nothing)
+
+    def begin(self, *args: Argument, told: Callable[[Any], Any]) -> asyncio.Future[Any]:
+        """Begin to use the store; for the first shard."""
+        return self._run("begin", *args, told=told)
+
+    def place(self, count: int) -> asyncio.Future[bool]:
+        """Have keys placed by this number of shards, and by no other."""
+        return self._run("place", count)
+
+    def arm(self) -> asyncio.Future[bool]:
+        """Have the next run that becomes claimable told."""
+        return self._run("arm")
+
+
+def _submitted(reply: Sequence[bytes]) -> p.Submitted:
+    if reply[0] == b"moved":
+        raise Moved
+    return answers.submitted(reply)
+
+
+def _kept(reply: Sequence[bytes]) -> p.Submitted | None:
+    return None if reply[0] == b"free" else _submitted(reply)
+
+
+def _nothing(reply: object) -> None:
+    return None

@@ -1,0 +1,83 @@
+"""Submits with an idempotency key, where the key and the run do not stand in one shard.
+
+They do unless the caller chose the run's id, or the number of shards was changed within a key's life. A key's record
+stands where the key leads, so all who submit with it meet there. A record is written before its run; whoever finds one
+whose run was never made, because its submitter died between the two, makes that run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import replace
+
+from pyrula_runtime.core.errors import UsageError
+from pyrula_runtime.stores import protocol as p
+from pyrula_runtime.stores.valkey.layout import Layout
+from pyrula_runtime.stores.valkey.places import shard_of_key, shard_of_run
+from pyrula_runtime.stores.valkey.shard import Moved, Shard
+
+
+class Submitting:
+    """The verb `submit` of a store of several shards."""
+
+    _layout: Layout
+
+    def shard(self, number: int) -> Shard:
+        """The shard of this number."""
+        raise NotImplementedError
+
+    def _now_ms(self) -> int:
+        raise NotImplementedError
+
+    async def _learn(self, wanted: int | None = None) -> None:
+        """Hear how many shards there are."""
+        raise NotImplementedError
+
+    def submit(self, run: p.NewRun) -> Awaitable[p.Submitted]:
+        number = shard_of_run(run.run_id)
+        if run.idempotency_key is None and number < self._layout.most:
+            return self.shard(number).submit(run)
+        return self._submit(run)
+
+    async def _submit(self, run: p.NewRun) -> p.Submitted:
+        number = shard_of_run(run.run_id)
+        if number >= self._layout.most:
+            await self._learn()
+            if number >= self._layout.most:
+                raise UsageError(
+                    f"run id {run.run_id!r} names shard {number}, of {self._layout.most}; let the store make the id, "
+                    f"or choose one that does not look like that"
+                )
+        if run.idempotency_key is None:
+            return await self.shard(number).submit(run)
+        while True:
+            try:
+                return await self._submit_with_key(run, run.idempotency_key)
+            except Moved:
+                await self._learn()
+
+    async def _submit_with_key(self, run: p.NewRun, key: str) -> p.Submitted:
+        layout, home = self._layout, shard_of_run(run.run_id)
+        place = shard_of_key(key, layout.count)
+        former = {shard_of_key(key, count) for count in layout.former_for(self._now_ms(), run.idempotency_ttl_ms)}
+        for number in former - {place}:
+            if (told := await self.shard(number).look_up_key(run, layout.count)) is not None:
+                return await self._standing_for(run, told)
+        if place == home:
+            return await self.shard(home).submit(run, layout.count)
+        if (told := await self.shard(place).look_up_key(run, layout.count)) is not None:
+            return await self._standing_for(run, told)
+        if (there := await self.shard(home).read(run.run_id)) is not None:
+            same = there.digest == run.digest
+            submission = p.Submission.existing if same else p.Submission.conflict
+            return p.Submitted(run_id=run.run_id, submission=submission)
+        if (told := await self.shard(place).keep_key(run, layout.count)) is not None:
+            return await self._standing_for(run, told)
+        return await self.shard(home).submit(replace(run, idempotency_key=None))
+
+    async def _standing_for(self, run: p.NewRun, told: p.Submitted) -> p.Submitted:
+        """The run that a key's record names; it is made now if it never was."""
+        if told.submission is not p.Submission.existing:
+            return told
+        home = self.shard(shard_of_run(told.run_id))
+        return await home.submit(replace(run, run_id=told.run_id, idempotency_key=None))
