@@ -15,7 +15,7 @@ import pytest
 
 from pyrula_runtime.core.errors import StoreUnavailable
 from pyrula_runtime.stores.clock import ManualClock
-from pyrula_runtime.stores.protocol import Append
+from pyrula_runtime.stores.protocol import Append, Submission
 from pyrula_runtime.stores.sqlite import answers, write_lock
 from pyrula_runtime.stores.sqlite.checks import check
 from pyrula_runtime.stores.sqlite.connection import beside
@@ -199,15 +199,15 @@ async def test_the_write_lock_is_not_taken_before_the_caller_has_gone_on(
 ) -> None:
     """What a loop begins just after a call may keep the GIL: with the lock taken, that would freeze the host."""
     monkeypatch.setattr(answers, "_GIVE_WAY_S", LIMIT_S)
-    told: list[int] = []
-    store.tell_tenure(told.append)
+    taken = threading.Event()
+    store.tell_tenure(lambda since_ms: taken.set() if since_ms else None)
     submitting = asyncio.ensure_future(store.submit(new_run()))
     for _ in range(5):  # as many as lead from an answer to the first line of a step
         await asyncio.sleep(0)
-        time.sleep(0.01)  # as a step might: the writer has the GIL and all the time it could wish for
-        assert not told
-    assert (await submitting).created
-    assert told
+        # blocks the loop as a step might; meanwhile the writer has the GIL and all the time it could wish for
+        assert not taken.wait(0.01)
+    assert (await submitting).submission is Submission.created
+    assert taken.is_set()
 
 
 async def test_a_loop_that_does_not_go_round_is_not_waited_for(store: SqliteStore) -> None:
@@ -216,4 +216,4 @@ async def test_a_loop_that_does_not_go_round_is_not_waited_for(store: SqliteStor
     submitting = asyncio.ensure_future(store.submit(new_run()))
     await asyncio.sleep(0)
     assert told.wait(LIMIT_S)  # blocks the loop
-    assert (await submitting).created
+    assert (await submitting).submission is Submission.created
