@@ -24,6 +24,7 @@ LINES = """
     pyrula_runtime.agents
     pyrula_runtime.workflows
     pyrula_runtime.engine pyrula_runtime.duties pyrula_runtime.client
+    pyrula_runtime.scheduling
     pyrula_runtime.stores
     pyrula_runtime.settings pyrula_runtime.options pyrula_runtime.uplink pyrula_runtime.hygiene pyrula_runtime.probe
     pyrula_runtime.packets
