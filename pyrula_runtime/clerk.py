@@ -45,6 +45,7 @@ from pyrula_runtime.duties.blaming import Blamed, budget_of
 from pyrula_runtime.duties.burial import Burial, Look
 from pyrula_runtime.duties.pins import PinWatch
 from pyrula_runtime.duties.standing_in import StandingIn
+from pyrula_runtime.duties.timers import Timers
 from pyrula_runtime.duties.undertaker import AFTER_OUTAGE_S, Undertaker
 from pyrula_runtime.engine.health import Health
 from pyrula_runtime.engine.rounds import Round, Rounds
@@ -53,7 +54,7 @@ from pyrula_runtime.options import WorkerOptions
 from pyrula_runtime.runtime_dir import runtime_dir
 from pyrula_runtime.stores.clock import Clock, SystemClock
 from pyrula_runtime.stores.opening import open_store
-from pyrula_runtime.stores.protocol import Store
+from pyrula_runtime.stores.protocol import Store, Wake
 from pyrula_runtime.uplink import Uplink
 from pyrula_runtime.wire import (
     Buried,
@@ -113,6 +114,9 @@ class Clerk:
         every_s = renew_every_s(self._options.lock_ttl)
         self._renewal = Round(name="standing in", act=self._standing_in.act, period_s=every_s)
         self._count = Round(name="count", act=self._count_queue, period_s=_COUNT_S)
+        nudge = asyncio.Event()
+        timers, every_s = Timers(store, nudge.set), self._options.timer_poll_interval_s
+        self._timers = Round(name="timers", act=timers.act, period_s=every_s, nudge=nudge)
         self._counts: Counter[str] = Counter()
         self._pin_watch = PinWatch(store)
         self._pins: Mapping[Pin, int] = {}
@@ -140,6 +144,8 @@ class Clerk:
         self._rounds.start(Round(name="burial", act=self._burial.act, period_s=_BOXES_S))
         self._rounds.start(Round(name="orphan scan", act=self._scan, period_s=self._options.orphan_scan_interval))
         self._rounds.start(Round(name="purge", act=lambda: purge.purge(self._store), period_s=purge.PERIOD_S))
+        self._rounds.start(self._timers)
+        self._store.listen(lambda _wake: self._timers.nudge.set(), frozenset({Wake.timer}))
         self._rounds.start(self._renewal)
         self._rounds.start(self._count)
         await self._stop.wait()

@@ -20,6 +20,7 @@ from pyrula_runtime.core.locks import block_limit_s, renew_every_s
 from pyrula_runtime.duties import orphans, purge
 from pyrula_runtime.duties.blaming import Blamed, budget_of
 from pyrula_runtime.duties.burial import Burial
+from pyrula_runtime.duties.timers import Timers
 from pyrula_runtime.engine.cell import CellClaiming
 from pyrula_runtime.engine.claiming import Claiming
 from pyrula_runtime.engine.commons import Commons
@@ -72,7 +73,7 @@ class Upkeep:
         self._mono_ms = place.setup.clock.mono_ms
         self._lock_ttl_ms = round(self._options.lock_ttl * 1000)
         self._rounds = Rounds(place.health, random.random, place.leave)
-        self._nudges = {name: asyncio.Event() for name in ("claim", "renewal", "strays", "beat")}
+        self._nudges = {name: asyncio.Event() for name in ("claim", "renewal", "strays", "beat", "timers")}
         loop = asyncio.get_running_loop()
         self._strays = Strays(
             self._store,
@@ -141,7 +142,12 @@ class Upkeep:
         # a wake for work is what makes this round; its period is the net below a lost wake
         claims, renewals = nudges["claim"], nudges["renewal"]
         wakes = {Wake.ready: claims, Wake.attention: renewals}
+        if self._place.setup.is_plain:
+            wakes[Wake.timer] = nudges["timers"]
         self._listening = self._store.listen(lambda wake: wakes[wake].set(), frozenset(wakes))
+        if self._place.setup.is_plain:
+            timers = Timers(self._store, nudges["timers"].set)
+            self._start("timers", timers.act, options.timer_poll_interval_s, nudges["timers"])
         self._start("claim", self._claiming.act, options.timer_poll_interval_s, claims)
         every_s = renew_every_s(options.lock_ttl)
         hung = Hung(lanes, self.court(), self.rungs().limit_of_workflow, every_s, self._place.setup.clock)

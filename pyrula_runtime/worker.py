@@ -135,7 +135,7 @@ class Worker:
             incarnation=self.incarnation,
             slots=self._slots,
             lock_ttl_ms=self._lock_ttl_ms,
-            now_ms=setup.clock.wall_ms,
+            mono_ms=setup.clock.mono_ms,
             on_free_slot=partial(post, loop, self._slot_came_free),
             on_outage=partial(post, loop, self.health.store_failed),
             on_failed=partial(post, loop, self._lane_failed),

@@ -46,7 +46,7 @@ def _on_lane(presence: Presence, count: int) -> float:
             incarnation="i",
             slots=Slots(1),
             lock_ttl_ms=30_000,
-            now_ms=mono_ms,
+            mono_ms=mono_ms,
             on_free_slot=lambda: None,
             on_outage=lambda error: None,
             on_failed=lambda error: None,

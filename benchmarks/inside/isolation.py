@@ -84,7 +84,7 @@ def _program(step: Any) -> Program:
 
     def start(operations: Operations, _input: Any) -> Coroutine[Any, Any, Any]:
         async def body() -> Any:
-            return await operations.step(call)
+            return await operations.ask(call)
 
         return body()
 
@@ -114,7 +114,7 @@ def main() -> None:
     freed: queue.SimpleQueue[None] = queue.SimpleQueue()
     programs = [_program(step) for step in (scene.nothing, scene.nap, scene.spin)]
     with tempfile.TemporaryDirectory() as folder:
-        box = BlackBox.create(Path(folder), incarnation="0" * 16, worker_id="w", store_identity="s", now_ms=mono_ms())
+        box = BlackBox.create(Path(folder), incarnation="0" * 16, worker_id="w", store_identity="s", mono_ms=mono_ms())
         lanes = Lanes(
             LaneSetup(
                 store=cast(Any, _Memory()),

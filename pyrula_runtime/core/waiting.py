@@ -108,7 +108,7 @@ class OpenWaits:
         return self._dues[0][0] if self._dues else None
 
     def take_strays(self) -> tuple[int, ...]:
-        """The numbers of messages of children for which nobody waits, and never will: a wait for a child comes first."""
+        """The numbers of messages of children for whom nobody waits, and never will: a wait comes before its message."""
         names = [name for name in self._letters if name.startswith(_OF_CHILDREN) and not self._hearer(name)]
         return tuple(letter.seq for name in names for letter in self._letters.pop(name))
 

@@ -17,17 +17,17 @@ import contextvars
 import queue
 import threading
 from asyncio import events
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Protocol, cast
 from zlib import crc32
 
-from pyrula_runtime.core.entries import Op, OpKind
+from pyrula_runtime.core.entries import Op
 from pyrula_runtime.core.errors import TurnSuspended, UsageError
 from pyrula_runtime.core.ids import Branch, derived_bytes
 from pyrula_runtime.engine.body_loop import BodyLoop
 from pyrula_runtime.engine.posting import post
-from pyrula_runtime.engine.program import StepCall
+from pyrula_runtime.engine.program import Request
 from pyrula_runtime.engine.threads import Job
 
 # how often a suspended body's leftover tasks are cancelled again before they are let go
@@ -51,7 +51,7 @@ class BodyPort(Protocol):
     def now_ms(self) -> int:
         """The time of the newest entry that entered the body."""
 
-    def asked(self, op: Op, call: StepCall) -> bool:
+    def asked(self, op: Op, request: Request) -> bool:
         """The body asks for an operation; False if the turn is over and the body must unwind."""
 
     def withdrew(self, op: Op) -> None:
@@ -80,6 +80,10 @@ class Body(Protocol):
 
     def suspend(self) -> None:
         """Let TurnSuspended in; nothing is reported afterwards."""
+
+
+def _op_of(request: Request, branch: Branch) -> Op:
+    return Op(op_id=branch.op_id(request.name), kind=request.kind, name=request.name)
 
 
 class _Operation(asyncio.Future[Any]):
@@ -172,10 +176,10 @@ class AsyncBody:
 
     # towards the context
 
-    def step(self, call: StepCall) -> asyncio.Future[Any]:
-        op = Op(op_id=self._branch().op_id(call.name), kind=OpKind.step, name=call.name)
+    def ask(self, request: Request) -> asyncio.Future[Any]:
+        op = _op_of(request, self._branch())
         operation = _Operation(op, self)
-        if not self._port.asked(op, call):
+        if not self._port.asked(op, request):
             raise TurnSuspended
         self._waiting[op.op_id] = operation
         return operation
@@ -283,13 +287,13 @@ class SyncBody:
         self.is_parked = False
         waiting.answer.put(error)
 
-    def _asked(self, waiting: _Waiting, calls: list[StepCall]) -> None:
+    def _asked(self, waiting: _Waiting, requests: Sequence[Request]) -> None:
         self._waiting, self.is_parked = waiting, True
         if self._over:
             self._resume(TurnSuspended())
             return
-        for op, call in zip(waiting.ops, calls, strict=True):
-            self._port.asked(op, call)  # a refusal is the turn's to act on: it suspends this body at once
+        for op, request in zip(waiting.ops, requests, strict=True):
+            self._port.asked(op, request)  # a refusal is the turn's to act on: it suspends this body at once
         self._port.parked()
 
     def _ended(self, value: object, error: BaseException | None) -> None:
@@ -300,14 +304,14 @@ class SyncBody:
 
     # towards the context, on the body's own thread
 
-    def steps(self, calls: list[StepCall]) -> list[Any]:
+    def ask(self, requests: Sequence[Request]) -> list[Any]:
         branch = self._branch()
-        ops = [Op(op_id=branch.op_id(call.name), kind=OpKind.step, name=call.name) for call in calls]
+        ops = [_op_of(request, branch) for request in requests]
         waiting = _Waiting(ops)
         if not ops:
             return []
         self._stay.leave()
-        post(self._lane, self._asked, waiting, calls)
+        post(self._lane, self._asked, waiting, requests)
         error = waiting.answer.get()
         self._stay.enter()
         if error is not None:

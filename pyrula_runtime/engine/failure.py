@@ -1,14 +1,22 @@
-"""From a raised exception to the record that journal and run keep of it."""
+"""From a raised exception to the record that journal and run keep of it, and back."""
 
 from __future__ import annotations
 
 import traceback
 
-from pyrula_runtime.core.errors import ErrorRecord, PyrulaError, StepFailed
+from pyrula_runtime.core.entries import Failed
+from pyrula_runtime.core.errors import ErrorRecord, PyrulaError, StepFailed, StepTimeout
 from pyrula_runtime.users_code import is_users
 
 _MAX_TRACEBACK = 8_000
 _MAX_MESSAGE = 10_000
+
+
+def raised_for(failed: Failed) -> PyrulaError:
+    """What a body gets for an operation that gave up: the same live and in every replay."""
+    op, error = failed.op, failed.error
+    kind = StepTimeout if error.type == StepTimeout.__name__ else StepFailed
+    return kind(op.name, error, op.op_id)
 
 
 def record_of(error: BaseException) -> ErrorRecord:

@@ -76,6 +76,11 @@ class Journaling:
         self._written = Written()
         self._to_send: deque[Commit] = deque()  # the first is under way; several while the store is mended
 
+    @property
+    def is_writing(self) -> bool:
+        """Whether a commit is under way."""
+        return bool(self._to_send)
+
     def add(self, raw: bytes) -> None:
         """Take an entry for the next commit. Raises LimitExceeded when the journal is full; the entry is left out."""
         fault = journal_fault(self._length + 1, self._bytes + len(raw))

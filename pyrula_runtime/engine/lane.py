@@ -193,8 +193,8 @@ class Lane:
 
     # on the lane's thread: what turns need (Host, StepPlace)
 
-    def now_ms(self) -> int:
-        return self._setup.now_ms()
+    def mono_ms(self) -> int:
+        return self._setup.mono_ms()
 
     def chance(self) -> float:
         return random.random()  # jitter, no secret

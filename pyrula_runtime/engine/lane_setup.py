@@ -24,7 +24,7 @@ class LaneSetup:
     incarnation: str
     slots: Slots
     lock_ttl_ms: int
-    now_ms: Callable[[], int]
+    mono_ms: Callable[[], int]
     on_free_slot: Callable[[], None]  # any thread: a slot came free that no claim took over
     on_outage: Callable[[StoreUnavailable], None]  # any thread: the store could not be used
     on_failed: Callable[[BaseException], None]  # any thread: the lane cannot go on

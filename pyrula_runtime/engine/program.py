@@ -6,11 +6,11 @@ registry. Everything that crosses is JSON: inputs, results, outcomes.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
-from pyrula_runtime.core.entries import Json
+from pyrula_runtime.core.entries import Json, OpKind
 from pyrula_runtime.core.retry import ONCE, Retry
 from pyrula_runtime.options import Isolation
 
@@ -24,6 +24,7 @@ class StepCall:
     from_json: what the body gets for it, the same live and replayed; raises InputError if the code changed its mind.
     """
 
+    kind: ClassVar[OpKind] = OpKind.step
     name: str
     call: Callable[[], Any]
     is_async: bool
@@ -33,6 +34,29 @@ class StepCall:
     timeout_s: float | None = None
 
 
+def _as_it_is(value: Json) -> Any:
+    return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitCall:
+    """Something to wait for, which nobody performs.
+
+    for_ms: it is over so long after the body asked for it, by the body's time.
+    until_ms: or at this time, in milliseconds since the epoch.
+    from_json: what the body gets for its outcome, the same live and replayed; raises InputError if it does not fit.
+    """
+
+    kind: OpKind
+    name: str
+    for_ms: int | None = None
+    until_ms: int | None = None
+    from_json: Callable[[Json], Any] = _as_it_is
+
+
+Request = StepCall | WaitCall
+
+
 class Operations(Protocol):
     """What a body may ask of its turn. Calls number themselves in the branch of the caller, at once."""
 
@@ -40,8 +64,8 @@ class Operations(Protocol):
     def run_id(self) -> str:
         """The run's id."""
 
-    def step(self, call: StepCall) -> Awaitable[Any]:
-        """Perform a step; for a body in a thread the answer is the value itself (see SyncOperations)."""
+    def ask(self, request: Request) -> Awaitable[Any]:
+        """Have an operation; for a body in a thread the answer is the value itself (see SyncOperations)."""
 
     def derive(self, name: str) -> bytes:
         """32 bytes that belong to the next call of this name in this branch."""
@@ -61,8 +85,8 @@ class SyncOperations(Protocol):
     def run_id(self) -> str:
         """The run's id."""
 
-    def steps(self, calls: list[StepCall]) -> list[Any]:
-        """Perform steps side by side; their values in order, StepFailed of the first that fails in journal order."""
+    def ask(self, requests: Sequence[Request]) -> list[Any]:
+        """Have operations side by side; their values in order, the error of the first that fails in journal order."""
 
     def derive(self, name: str) -> bytes:
         """32 bytes that belong to the next call of this name."""

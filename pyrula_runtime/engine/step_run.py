@@ -33,6 +33,9 @@ class StepOwner(Protocol):
     def attempt_failed(self, entry: AttemptFailed) -> None:
         """An attempt failed; the next one comes at its time."""
 
+    def store_ms(self) -> int:
+        """The store's wall time: what is recorded is dated by it."""
+
 
 class StepPlace(Protocol):
     """Where steps run."""
@@ -41,9 +44,6 @@ class StepPlace(Protocol):
 
     def in_thread(self, whose: Current, work: Callable[[], Any]) -> Job:
         """Run a plain step's code in a thread."""
-
-    def now_ms(self) -> int:
-        """Wall-clock milliseconds."""
 
     def chance(self) -> float:
         """A random number in [0, 1), for jitter."""
@@ -62,7 +62,7 @@ class StepRun:
         self._over = False
         self._timer: asyncio.TimerHandle | None = None
         self._abandon: Callable[[], object] = lambda: None
-        wait_ms = asked.retry_at_ms - place.now_ms()
+        wait_ms = asked.retry_at_ms - owner.store_ms()
         if wait_ms > 0:
             self._timer = place.loop.call_later(wait_ms / 1000, self._attempt)
         else:
@@ -153,14 +153,14 @@ class StepRun:
         except BaseException as error:  # noqa: BLE001 - a value that its annotation or JSON refuses is a failed attempt
             self._failed(error, number)
             return
-        self._settle(Completed(op=self._op, at_ms=self._place.now_ms(), value=json))
+        self._settle(Completed(op=self._op, at_ms=self._owner.store_ms(), value=json))
 
     def _failed(self, error: BaseException, number: int) -> None:
         if self._is_stale(number):
             return
         self._disarm()
         record = error.error if isinstance(error, StepTimeout) else record_of(error)
-        now_ms = self._place.now_ms()
+        now_ms = self._owner.store_ms()
         retry = self._call.retry
         final = isinstance(error, retry.never_for) if retry.never_for else False
         delay_ms = None if final else retry.delay_ms(number, self._place.chance())

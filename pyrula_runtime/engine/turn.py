@@ -7,6 +7,9 @@ The order of things, which is the whole of durability:
 3. An outcome enters the body at once, before it is committed, because a body can do nothing in the world but ask. So
    the entries of one stretch of the body, and its ending, go into one commit.
 
+A turn in which nothing is left to do but to wait ends there: the body is unwound, without a trace, and the last commit
+says what the run waits for. So a run that waits costs no worker anything.
+
 A commit refused by the fence ends the turn without a trace: another worker has the run. All of this happens on the
 lane's thread.
 """
@@ -17,7 +20,6 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from pyrula_runtime.core.cursor import Asked, Cursor
 from pyrula_runtime.core.entries import (
@@ -29,7 +31,6 @@ from pyrula_runtime.core.entries import (
     Failed,
     Op,
     OpEntry,
-    Requeued,
     Withdrawn,
 )
 from pyrula_runtime.core.errors import (
@@ -39,55 +40,28 @@ from pyrula_runtime.core.errors import (
     JournalMismatch,
     LimitExceeded,
     RunTimeout,
-    StepFailed,
-    StepTimeout,
 )
 from pyrula_runtime.core.limits import entry_fault
 from pyrula_runtime.core.status import RunEvent, RunStatus, after
-from pyrula_runtime.engine.body import Body
+from pyrula_runtime.engine.blows import Blows
 from pyrula_runtime.engine.codec import dump_entry, dump_error, dump_json
-from pyrula_runtime.engine.failure import record_of
-from pyrula_runtime.engine.journaling import Desk, Journaling
+from pyrula_runtime.engine.failure import raised_for, record_of
+from pyrula_runtime.engine.host import Host, Performing
+from pyrula_runtime.engine.journaling import Journaling
 from pyrula_runtime.engine.probation import Probation
-from pyrula_runtime.engine.program import Program, StepCall
-from pyrula_runtime.stores.protocol import Claim, Committed, Ending
+from pyrula_runtime.engine.program import Program, Request, StepCall
+from pyrula_runtime.engine.store_time import StoreTime
+from pyrula_runtime.engine.waits import Waits
+from pyrula_runtime.stores.protocol import Claim, Committed, Ending, Wait
 
 _STUCK = (
     "the workflow waits for something that no durable operation brings (an asyncio event, queue or future that nothing "
-    "sets), so nothing could ever wake it; wait for steps instead"
+    "sets), so nothing could ever wake it; wait for durable operations instead"
 )
-
-
-class Performing(Protocol):
-    """A step being performed for a turn."""
-
-    def stop(self) -> None:
-        """Nobody wants its outcome any more."""
-
-
-class Host(Desk, Protocol):
-    """What a turn needs of its lane."""
-
-    def now_ms(self) -> int:
-        """Wall-clock milliseconds."""
-
-    def make_body(self, turn: Turn) -> Body:
-        """The body of the turn's program."""
-
-    def perform(self, turn: Turn, asked: Asked, call: StepCall) -> Performing:
-        """Begin a step."""
-
-    def over(self, turn: Turn, claims: Sequence[Claim] | None) -> None:
-        """The turn ended by itself; `claims` came with its last commit (None: none were asked for)."""
-
-    def lost(self, turn: Turn, reason: str) -> None:
-        """The turn's lock is gone."""
-
-    def broken(self, turn: Turn, error: Exception) -> None:
-        """The turn's run cannot be written any more: it is to be paused until somebody looks."""
-
-    def note(self, turn: Turn, level: int, message: str, *args: object) -> None:
-        """Log a line with the run's fields."""
+# a wait that is over so soon (milliseconds) does not end the turn: to suspend and claim the run again would take longer
+_SHORT_MS = 200
+# the longest that a timer of an event loop is set for (seconds)
+_DAY_S = 86_400.0
 
 
 class Turn:
@@ -101,17 +75,16 @@ class Turn:
         self._host = host
         self._cursor = Cursor(journal)
         self._now_ms = claim.started_ms
-        # the workflow's timeout counts from here: a requeue gives the whole of it again
-        self._from_ms = max([claim.started_ms, *(entry.at_ms for entry in journal if isinstance(entry, Requeued))])
-        self._calls: dict[str, StepCall] = {}
-        self._inbox: deque[Entry] = deque()
+        self.store_ms = StoreTime(claim.now_ms, host.mono_ms)
+        self._requests: dict[str, Request] = {}
+        self._coming: deque[Entry] = deque()  # what steps have to tell
         self._to_start: deque[tuple[int, Asked]] = deque()
         self._performing: dict[str, Performing] = {}
         self._ending: Ending | None = None
         self._fault: Exception | None = None
-        self._struck_by: RunStatus | None = None
-        self._cancel_taken = self._cursor.on_record(CancelRequested)
-        self._timer: asyncio.TimerHandle | None = None
+        self._waits = Waits()
+        self._blows = Blows(claim, program.timeout_s, journal, self._cursor)
+        self._alarm: asyncio.TimerHandle | None = None
         self._probation = Probation.of(claim)
         self._journal = Journaling(claim, host, self)
         self._body = host.make_body(self)
@@ -132,9 +105,8 @@ class Turn:
 
     def cancel(self) -> None:
         """The run's cancellation was requested."""
-        if not self.is_over and not self._cancel_taken:
-            self._take_cancel()
-            self.parked()
+        self._blows.request_cancel()
+        self.parked()
 
     @property
     def is_ending(self) -> bool:
@@ -157,23 +129,24 @@ class Turn:
     def now_ms(self) -> int:
         return self._now_ms
 
-    def asked(self, op: Op, call: StepCall) -> bool:
+    def asked(self, op: Op, request: Request) -> bool:
         if self.is_over or self._fault is not None:
             return False
         try:
-            self._cursor.ask(op)
+            self._cursor.ask(op, self._now_ms)
         except JournalMismatch as mismatch:
             self._fault = mismatch
             return False
-        self._calls[op.op_id] = call
+        self._requests[op.op_id] = request
         return True
 
     def withdrew(self, op: Op) -> None:
         performing = self._performing.pop(op.op_id, None)
         if performing is not None:
             performing.stop()
+        self._waits.end(op.op_id)
         if self._cursor.withdraw(op):
-            self._record(Withdrawn(op=op, at_ms=self._host.now_ms()))
+            self._record(Withdrawn(op=op, at_ms=self.store_ms()))
 
     def parked(self) -> None:
         if not self.is_over and self._body.is_parked:
@@ -187,9 +160,9 @@ class Turn:
             return
         if error is None:
             self._end_with_value(value)
-        elif isinstance(error, asyncio.CancelledError) and self._struck_by is RunStatus.cancelled:
+        elif isinstance(error, asyncio.CancelledError) and self._blows.struck_by is RunStatus.cancelled:
             self._end(RunEvent.cancelled)
-        elif isinstance(error, asyncio.CancelledError) and self._struck_by is RunStatus.failed:
+        elif isinstance(error, asyncio.CancelledError) and self._blows.struck_by is RunStatus.failed:
             timeout = RunTimeout(f"the run took longer than its timeout of {self.program.timeout_s} s")
             self._end(RunEvent.fail, error=record_of(timeout))
         else:
@@ -211,7 +184,7 @@ class Turn:
     def _receive(self, entry: Entry) -> None:
         if self.is_over or self._ending is not None:
             return
-        self._inbox.append(entry)
+        self._coming.append(entry)
         if self._body.is_parked:
             self._pump()
 
@@ -239,37 +212,34 @@ class Turn:
 
     def _let_in_next_live(self) -> bool:
         for op in self._cursor.finish_replay():
-            self._record(Withdrawn(op=op, at_ms=self._host.now_ms()))
-        self._arm()
-        taken = self._cursor.take_unperformed()
+            self._record(Withdrawn(op=op, at_ms=self.store_ms()))
+        self._take_up(self._cursor.take_unperformed())
+        entry = self._next_entry()
+        if entry is not None:
+            self._let_in(self._record(entry))
+        return entry is not None
+
+    def _take_up(self, taken: Sequence[Asked]) -> None:
+        """See to it that what the body has asked for gets its outcome."""
+        steps = []
+        for asked in taken:
+            request = self._requests[asked.op.op_id]
+            if isinstance(request, StepCall):
+                steps.append(asked)
+            else:
+                self._waits.begin(asked, request)
+        self._to_start.extend((self._cursor.length, asked) for asked in steps)
         if self._probation is not None:
-            self._probation.begins(asked.op.op_id for asked in taken)
-        self._to_start.extend((self._cursor.length, asked) for asked in taken)
-        while self._inbox:
-            entry = self._inbox.popleft()
-            if isinstance(entry, OpEntry) and not self._cursor.is_open(entry.op):
-                continue  # the body withdrew it while the outcome was on its way
-            entry = self._record(entry)
-            self._let_in(entry)
-            return True
-        return False
+            self._probation.begins(asked.op.op_id for asked in steps)
 
-    def _arm(self) -> None:
-        """Once replay is over: see to a cancel that came while nobody ran the run, and to the deadline."""
-        if self._timer is None and self.program.timeout_s is not None and not self._cursor.on_record(DeadlinePassed):
-            left_s = (self._from_ms - self._host.now_ms()) / 1000 + self.program.timeout_s
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(max(left_s, 0), self._deadline_passed)
-        if self.claim.cancel_requested and not self._cancel_taken:
-            self._take_cancel()
-
-    def _take_cancel(self) -> None:
-        self._cancel_taken = True
-        self._inbox.append(CancelRequested(at_ms=self._host.now_ms()))
-
-    def _deadline_passed(self) -> None:
-        if self._struck_by is None:
-            self._receive(DeadlinePassed(at_ms=self._host.now_ms()))
+    def _next_entry(self) -> Entry | None:
+        """What is to be recorded next, if anything has come."""
+        while self._coming:
+            entry = self._coming.popleft()
+            if not isinstance(entry, OpEntry) or self._cursor.is_open(entry.op):
+                return entry  # else the body withdrew it while the outcome was on its way
+        now_ms = self.store_ms()
+        return self._blows.next(now_ms) or self._waits.next(now_ms)
 
     def _let_in(self, entry: Entry) -> None:
         """One entry enters the body; the body runs until it is parked again or has ended."""
@@ -277,19 +247,13 @@ class Turn:
             self._now_ms = max(self._now_ms, entry.at_ms)
         match entry:
             case Completed(op=op, value=value) if self._cursor.wants(op):
-                call = self._calls[op.op_id]
                 try:
-                    self._body.deliver(op, call.from_json(value), None)
+                    self._body.deliver(op, self._requests[op.op_id].from_json(value), None)
                 except InputError as error:
                     self._body.deliver(op, None, error)
-            case Failed(op=op, error=error) if self._cursor.wants(op):
-                kind = StepTimeout if error.type == StepTimeout.__name__ else StepFailed
-                self._body.deliver(op, None, kind(op.name, error, op.op_id))
-            case CancelRequested() if self._struck_by is None:
-                self._struck_by = RunStatus.cancelled
-                self._body.strike()
-            case DeadlinePassed() if self._struck_by is None:
-                self._struck_by = RunStatus.failed
+            case Failed(op=op) if self._cursor.wants(op):
+                self._body.deliver(op, None, raised_for(entry))
+            case CancelRequested() | DeadlinePassed() if self._blows.strikes(entry):
                 self._body.strike()
             case _:
                 pass  # attempts, withdrawals and outcomes nobody waits for do not enter the body
@@ -319,12 +283,38 @@ class Turn:
             self._journal.dossier, self._probation = self._probation.reward, None
 
     def _flush(self) -> None:
-        """Send what is not committed; start what may start."""
-        if not self.is_over:
-            if self._ending is not None and self._ending.status.is_terminal:
-                self._is_cleared()
-            self._journal.flush(self._ending)
-            self._start_steps()
+        """Send what is not committed; start what may start; or end the turn if there is nothing to do but to wait."""
+        if self.is_over:
+            return
+        if self._ending is None:
+            self._rest()
+        if self._ending is not None and self._ending.status.is_terminal:
+            self._is_cleared()
+        self._journal.flush(self._ending)
+        self._start_steps()
+
+    def _rest(self) -> None:
+        """End the turn if nothing but time can bring the run on; while it goes on, look again in time."""
+        due_ms = min(filter(None, (self._waits.due_ms, self._blows.due_ms)), default=None)
+        left_ms = None if due_ms is None else due_ms - self.store_ms()
+        if self._only_waits() and (left_ms is None or left_ms > _SHORT_MS):
+            self._body.suspend()
+            wake = after(RunStatus.waiting, RunEvent.wake)
+            wait = Wait(due_ms=due_ms, inbox_seen=None, wake_status=wake, cancel_seen=self._blows.cancel_taken)
+            self._end(RunEvent.suspend, wait=wait)
+        else:
+            self._look_again(left_ms)
+
+    def _only_waits(self) -> bool:
+        is_busy = self._performing or self._to_start or self._coming or self._journal.is_writing
+        return self._body.is_parked and not is_busy and not self._cursor.replaying
+
+    def _look_again(self, in_ms: int | None) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        if in_ms is not None:
+            delay_s = min(max(in_ms, 1) / 1000, _DAY_S)
+            self._alarm = asyncio.get_running_loop().call_later(delay_s, self.parked)
 
     def written(self, ending: Ending | None, reply: Committed, *, claimed: bool) -> None:
         if ending is not None:
@@ -350,7 +340,8 @@ class Turn:
         while self._to_start and self._to_start[0][0] <= self._journal.committed:
             _, asked = self._to_start.popleft()
             if not asked.withdrawn and self._ending is None:
-                call = self._calls[asked.op.op_id]
+                call = self._requests[asked.op.op_id]
+                assert isinstance(call, StepCall)
                 self._performing[asked.op.op_id] = self._host.perform(self, asked, call)
 
     # ending
@@ -368,16 +359,23 @@ class Turn:
 
     def _end_by_fault(self, fault: Exception) -> None:
         """The code does not fit the journal, or the journal is full: the body unwinds and the run pauses or fails."""
-        self._inbox.clear()
+        self._coming.clear()
         self._body.suspend()
         event = RunEvent.mismatch if isinstance(fault, JournalMismatch) else RunEvent.fail
         self._ending = None
         self._end(event, error=ErrorRecord(type=type(fault).__name__, message=str(fault)))
         self._fault = None
 
-    def _end(self, event: RunEvent, *, result: bytes | None = None, error: ErrorRecord | None = None) -> None:
+    def _end(
+        self,
+        event: RunEvent,
+        *,
+        result: bytes | None = None,
+        error: ErrorRecord | None = None,
+        wait: Wait | None = None,
+    ) -> None:
         raw = None if error is None else dump_error(error)
-        self._ending = Ending(status=after(RunStatus.running, event), result=result, error=raw)
+        self._ending = Ending(status=after(RunStatus.running, event), result=result, error=raw, wait=wait)
         self._stop_steps()
 
     def _stop_steps(self) -> None:
@@ -385,8 +383,7 @@ class Turn:
         for step in performing.values():
             step.stop()
         self._to_start.clear()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._look_again(None)
 
     def _stop(self) -> None:
         self.is_over = True

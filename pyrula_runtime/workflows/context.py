@@ -16,9 +16,10 @@ from uuid import UUID
 
 from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.engine.current import Current, current
-from pyrula_runtime.engine.program import Operations, SyncOperations
+from pyrula_runtime.engine.program import Operations, Request, SyncOperations
 from pyrula_runtime.workflows.logs import BodyLog
 from pyrula_runtime.workflows.steps import step_call
+from pyrula_runtime.workflows.waits import Duration, sleep_for, sleep_until
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -95,7 +96,18 @@ class WorkflowContext(_Context):
 
         Awaiting what this returns gives the function's value or raises `StepFailed`; cancelling it gives the step up.
         """
-        return cast("asyncio.Future[Any]", self._operations.step(step_call(function, args, kwargs)))
+        return self._ask(step_call(function, args, kwargs))
+
+    def sleep(self, duration: Duration) -> asyncio.Future[None]:
+        """Wait for so many seconds, or a `timedelta`, through crashes and deploys; no worker is kept meanwhile."""
+        return self._ask(sleep_for(duration))
+
+    def sleep_until(self, moment: datetime) -> asyncio.Future[None]:
+        """Wait for this moment, a `datetime` with a time zone; at once over if it has passed."""
+        return self._ask(sleep_until(moment))
+
+    def _ask(self, request: Request) -> asyncio.Future[Any]:
+        return cast("asyncio.Future[Any]", self._operations.ask(request))
 
 
 class SyncWorkflowContext(_Context):
@@ -111,7 +123,18 @@ class SyncWorkflowContext(_Context):
 
     def step(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Perform a step and wait for it: its value, or `StepFailed`; every argument goes to the function."""
-        return self._operations.steps([step_call(function, args, kwargs)])[0]
+        return self._operations.ask([step_call(function, args, kwargs)])[0]
+
+    def sleep(self, duration: Duration) -> None:
+        """Wait for so many seconds, or a `timedelta`, through crashes and deploys.
+
+        Neither a worker nor a thread is kept meanwhile: the function is left here, and called anew when it is time.
+        """
+        self._operations.ask([sleep_for(duration)])
+
+    def sleep_until(self, moment: datetime) -> None:
+        """Wait for this moment, a `datetime` with a time zone; at once over if it has passed."""
+        self._operations.ask([sleep_until(moment)])
 
     @overload
     def gather(self, *calls: partial[Coroutine[Any, Any, R]]) -> list[R]: ...
@@ -130,4 +153,4 @@ class SyncWorkflowContext(_Context):
                     f"gather takes steps as functools.partial(function, arguments...), not {call!r}; in a plain "
                     f"workflow a call would be performed at once"
                 )
-        return self._operations.steps([step_call(call.func, call.args, call.keywords) for call in calls])
+        return self._operations.ask([step_call(call.func, call.args, call.keywords) for call in calls])

@@ -144,7 +144,7 @@ class Desk:
             incarnation="w",
             slots=self.slots,
             lock_ttl_ms=30_000,
-            now_ms=lambda: 1,
+            mono_ms=lambda: 1,
             on_free_slot=lambda: None,
             on_outage=lambda error: None,
             on_failed=lambda error: None,

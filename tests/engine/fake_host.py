@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from pyrula_runtime.core.cursor import Asked
-from pyrula_runtime.core.entries import Completed, Entry, Failed, Json
+from pyrula_runtime.core.entries import Completed, Entry, Failed, Json, OpKind
 from pyrula_runtime.core.errors import ErrorRecord, StoreUnavailable
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.engine.body import AsyncBody, Body
 from pyrula_runtime.engine.codec import load_entry
-from pyrula_runtime.engine.program import Operations, Program, StepCall
+from pyrula_runtime.engine.program import Operations, Program, StepCall, WaitCall
 from pyrula_runtime.engine.turn import Turn
 from pyrula_runtime.stores.protocol import Append, Claim, ClaimRequest, Commit, Committed
 
@@ -29,14 +29,18 @@ def call(name: str = "work", **policy: Any) -> StepCall:
 
 
 class Ops:
-    """What the bodies of these tests get: a step by name."""
+    """What the bodies of these tests get: a step by name, and a sleep."""
 
     def __init__(self, operations: Operations) -> None:
         self.operations = operations
 
     def step(self, name: str = "work") -> Awaitable[Any]:
         """Ask for a step."""
-        return self.operations.step(call(name))
+        return self.operations.ask(call(name))
+
+    def sleep(self, ms: int) -> Awaitable[Any]:
+        """Wait for so many milliseconds."""
+        return self.operations.ask(WaitCall(kind=OpKind.sleep, name="sleep", for_ms=ms))
 
 
 BodyFunction = Callable[[Ops], Coroutine[Any, Any, Any]]
@@ -100,7 +104,7 @@ class FakeHost:
         self.next_claims: tuple[Claim, ...] = ()
         self.committing = asyncio.Event()
 
-    def now_ms(self) -> int:
+    def mono_ms(self) -> int:
         return self.clock_ms
 
     def make_body(self, turn: Turn) -> Body:

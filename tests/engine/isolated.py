@@ -18,7 +18,7 @@ def flow(call: StepCall, name: str = "flow", isolation: Isolation | None = "turn
 
     def start(operations: Operations, _input: Json) -> Coroutine[Any, Any, Any]:
         async def body() -> Any:
-            return await operations.step(call)
+            return await operations.ask(call)
 
         return body()
 

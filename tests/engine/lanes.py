@@ -99,7 +99,7 @@ async def lane_at_work(
         incarnation="test",
         slots=Slots(CAPACITY),
         lock_ttl_ms=30_000,
-        now_ms=lambda: time.time_ns() // 1_000_000,
+        mono_ms=lambda: time.monotonic_ns() // 1_000_000,
         on_free_slot=lambda: works[0].freed.put(None),
         on_outage=lambda error: None,
         on_failed=lambda error: works[0].failures.put(error),

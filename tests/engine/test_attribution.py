@@ -104,7 +104,7 @@ async def test_the_run_is_named_wherever_its_step_blocks(
         await PLACES[place](gate.blocks)
 
     async def body(operations: Operations) -> Any:
-        return await operations.step(step(guilty))
+        return await operations.ask(step(guilty))
 
     async with scene(tmp_path, new_loop, [flow(body)]) as on:
         run_id = await on.at_work.submit("flow")
@@ -169,7 +169,7 @@ async def test_code_in_the_loops_own_threads_is_the_steps(
             await asyncio.get_running_loop().run_in_executor(None, works)
 
     async def body(operations: Operations) -> Any:
-        return await operations.step(step(step_with_thread))
+        return await operations.ask(step(step_with_thread))
 
     async with scene(tmp_path, new_loop, [flow(body)]) as on:
         run_id = await on.at_work.submit("flow")
@@ -193,7 +193,7 @@ async def test_an_error_in_a_callback_is_its_runs_and_harms_no_lane(
         await over.wait()
 
     async def body(operations: Operations) -> Any:
-        return await operations.step(step(careless))
+        return await operations.ask(step(careless))
 
     async with scene(tmp_path, new_loop, [flow(body)]) as on:
         record = await on.at_work.run("flow")

@@ -105,7 +105,7 @@ async def test_a_body_may_complete_in_spite_of_a_cancel() -> None:
 async def test_a_deadline_that_is_over_fails_the_run() -> None:
     host = FakeHost()
     host.clock_ms = 9_000
-    turn = Turn(claim_of(), program(two_steps, timeout_s=5), (), host)
+    turn = Turn(claim_of(now_ms=9_000), program(two_steps, timeout_s=5), (), host)
     turn.begin()
     await host.committing.wait()
     await host.answer_all()

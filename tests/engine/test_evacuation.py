@@ -43,7 +43,7 @@ class Scene:
         self.programs = [program("blocker", self._blocker), program("busy", self._busy)]
 
     async def _blocker(self, operations: Operations) -> str:
-        await operations.step(step(self.block))
+        await operations.ask(step(self.block))
         return "done"
 
     async def block(self) -> None:
@@ -52,7 +52,7 @@ class Scene:
 
     async def _busy(self, operations: Operations) -> None:
         try:
-            await operations.step(step(self.spin))
+            await operations.ask(step(self.spin))
         except BaseException as error:
             self.unwound.append(type(error).__name__)
             raise

@@ -67,7 +67,7 @@ async def test_a_run_that_raises_it_fails(tmp_path: Path, where: str, error: Exc
 
     async def body(operations: Operations, _input: Json) -> Any:
         if where == "step":
-            await operations.step(step(boom))
+            await operations.ask(step(boom))
         raise error
 
     def plain(_operations: object, _input: Json) -> Any:

@@ -40,7 +40,7 @@ async def test_a_fork_ends_where_it_leaves_a_step(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], forking: Callable[[], Any]
 ) -> None:
     async def body(operations: Operations, _input: Json) -> Any:
-        return await operations.step(step(forking))
+        return await operations.ask(step(forking))
 
     program = Program(name="flow", version=None, to_json=same, start=body)
     async with lane_at_work(tmp_path, [program]) as at_work:

@@ -27,7 +27,7 @@ def one_step(call: StepCall, name: str = "flow") -> Program:
 
     def start(operations: Operations, _input: Json) -> Coroutine[Any, Any, Any]:
         async def body() -> Any:
-            return await operations.step(call)
+            return await operations.ask(call)
 
         return body()
 
@@ -64,7 +64,7 @@ async def test_a_plain_workflow_runs_steps_one_by_one_and_side_by_side(tmp_path:
         return 2
 
     def body(operations: SyncOperations, _input: Json) -> Any:
-        return operations.steps([step(first)]) + operations.steps([step(meet)] * 3)
+        return operations.ask([step(first)]) + operations.ask([step(meet)] * 3)
 
     program = Program(name="flow", version=None, run=body, to_json=same)
     async with lane_at_work(tmp_path, [program]) as at_work:
@@ -77,7 +77,7 @@ async def test_a_plain_workflow_gets_the_step_failure(tmp_path: Path) -> None:
 
     def body(operations: SyncOperations, _input: Json) -> Any:
         try:
-            operations.steps([step(boom)])
+            operations.ask([step(boom)])
         except StepFailed as failed:
             return failed.error.type
 
@@ -190,8 +190,8 @@ async def test_a_large_journal_is_read_in_pages(tmp_path: Path) -> None:
         async def body() -> int:
             total = 0
             for _ in range(5):
-                total += len(await operations.step(step(large)))
-            await operations.step(step(wait))
+                total += len(await operations.ask(step(large)))
+            await operations.ask(step(wait))
             return total
 
         return body()

@@ -51,7 +51,7 @@ async def test_each_isolated_turn_has_a_loop_of_its_own(tmp_path: Path) -> None:
 
 async def test_a_plain_workflow_has_its_thread_and_shares_the_lane(tmp_path: Path) -> None:
     def body(operations: SyncOperations, _input: Json) -> Any:
-        return [threading.current_thread().name, operations.steps([step(where)])[0]]
+        return [threading.current_thread().name, operations.ask([step(where)])[0]]
 
     program = Program(name="flow", version=None, run=body, to_json=same)
     async with lane_at_work(tmp_path, [program], isolation="turn") as at_work:
@@ -190,8 +190,8 @@ async def test_a_turn_that_was_given_up_unwinds_when_it_comes_round(
     def start(operations: Operations, _input: Json) -> Coroutine[Any, Any, Any]:
         async def body() -> None:
             try:
-                await operations.step(gate.call)
-                await operations.step(step(where))
+                await operations.ask(gate.call)
+                await operations.ask(step(where))
                 came_round.set()
             finally:
                 at_end.append(came_round.is_set())

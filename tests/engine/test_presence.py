@@ -76,7 +76,7 @@ async def test_bodies_steps_and_what_steps_start_are_on_the_lane(tmp_path: Path)
 
         async def body(operations: Operations) -> int:
             look("body")
-            await operations.step(step(works))
+            await operations.ask(step(works))
             look("body again")
             return 1
 
@@ -106,7 +106,7 @@ async def test_the_time_of_entry_and_its_count_tell_a_long_step_from_many_short_
                 await asyncio.sleep(0)
 
         async def body(operations: Operations) -> int:
-            await operations.step(step(works))
+            await operations.ask(step(works))
             return 1
 
         await run(tmp_path, box, flow(body))
@@ -125,7 +125,7 @@ async def test_a_plain_step_is_on_its_thread_and_not_on_the_lane(tmp_path: Path)
             views.append(seen(box))
 
         async def body(operations: Operations) -> int:
-            await operations.step(step(works))
+            await operations.ask(step(works))
             return 1
 
         run_id = await run(tmp_path, box, flow(body))
@@ -142,7 +142,7 @@ async def test_a_plain_body_executes_but_for_the_times_it_waits_for_a_step(tmp_p
 
         def body(operations: SyncOperations, _input: Json) -> int:
             views.append(seen(box))
-            operations.steps([step(works)])
+            operations.ask([step(works)])
             views.append(seen(box))
             return 1
 
@@ -160,7 +160,7 @@ async def test_a_step_that_ends_by_an_exit_leaves_the_lane(tmp_path: Path) -> No
 
         async def body(operations: Operations) -> int:
             try:
-                await operations.step(step(exits))
+                await operations.ask(step(exits))
             except Exception as error:  # noqa: BLE001 - whatever it becomes, the run goes on
                 return len(str(error))
             return 0

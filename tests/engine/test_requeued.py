@@ -17,7 +17,12 @@ async def test_the_timeout_counts_from_the_requeue() -> None:
     journal: list[Entry] = [DeadlinePassed(at_ms=6_000), Requeued(at_ms=8_000, void_from=0)]
     host = FakeHost()
     host.clock_ms = 9_000
-    turn = Turn(claim_of([dump_entry(entry) for entry in journal]), program(one_step, timeout_s=5), journal, host)
+    turn = Turn(
+        claim_of([dump_entry(entry) for entry in journal], now_ms=host.clock_ms),
+        program(one_step, timeout_s=5),
+        journal,
+        host,
+    )
     turn.begin()
     await settle()
     host.complete("a#1", 7)
@@ -29,7 +34,12 @@ async def test_the_timeout_passes_for_a_requeued_run_as_well() -> None:
     journal: list[Entry] = [DeadlinePassed(at_ms=6_000), Requeued(at_ms=8_000, void_from=0)]
     host = FakeHost()
     host.clock_ms = 14_000
-    turn = Turn(claim_of([dump_entry(entry) for entry in journal]), program(one_step, timeout_s=5), journal, host)
+    turn = Turn(
+        claim_of([dump_entry(entry) for entry in journal], now_ms=host.clock_ms),
+        program(one_step, timeout_s=5),
+        journal,
+        host,
+    )
     turn.begin()
     await host.committing.wait()
     await host.answer_all()

@@ -108,7 +108,7 @@ async def test_the_wait_for_a_thread_is_not_the_steps_time(tmp_path: Path) -> No
 
     def run(ops: SyncOperations, _input: object) -> int:
         holds = [step(hold) for _ in range(CAPACITY)]
-        return int(ops.steps([*holds, step(quick, timeout_s=0.1)])[-1])
+        return int(ops.ask([*holds, step(quick, timeout_s=0.1)])[-1])
 
     async with lane_at_work(tmp_path, [Program(name="flow", version=None, run=run, to_json=same)]) as at_work:
         run_id = await at_work.submit("flow")

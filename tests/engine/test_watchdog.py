@@ -91,7 +91,7 @@ async def test_a_blocking_step_is_named_with_its_line(tmp_path: Path) -> None:
         release.wait(LIMIT_S)  # the guilty line
 
     async def body(operations: Operations) -> Any:
-        return await operations.step(step(guilty))
+        return await operations.ask(step(guilty))
 
     block, ended_after_s, run_id = await blocked_by(tmp_path, body, release)
     assert block.whose is not None
@@ -122,7 +122,7 @@ async def test_a_task_started_by_a_step_counts_as_the_step(tmp_path: Path) -> No
         await asyncio.create_task(child())
 
     async def body(operations: Operations) -> Any:
-        return await operations.step(step(parent))
+        return await operations.ask(step(parent))
 
     block, _, _ = await blocked_by(tmp_path, body, release)
     assert block.whose is not None
@@ -263,7 +263,7 @@ async def test_a_hint_says_what_to_write_instead(tmp_path: Path) -> None:
         release.wait(LIMIT_S)
 
     async def body(operations: Operations) -> Any:
-        return await operations.step(step(guilty))
+        return await operations.ask(step(guilty))
 
     block, _, _ = await blocked_by(tmp_path, body, release)
     assert "it waits for another thread" in block.hint

@@ -21,7 +21,7 @@ from pyrula_runtime.core.entries import AttemptFailed, CancelRequested, Complete
 from pyrula_runtime.core.errors import ErrorRecord
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.engine.codec import dump_entry, load_error
-from pyrula_runtime.engine.program import StepCall
+from pyrula_runtime.engine.program import Request
 from pyrula_runtime.engine.turn import Turn
 from pyrula_runtime.stores.protocol import Ending
 from tests.engine.fake_host import FakeHost, FakePerforming, claim_of, settle
@@ -40,9 +40,9 @@ class WatchedTurn(Turn):
 
     asked_ops: list[Op]
 
-    def asked(self, op: Op, call: StepCall) -> bool:
+    def asked(self, op: Op, request: Request) -> bool:
         self.asked_ops.append(op)
-        return super().asked(op, call)
+        return super().asked(op, request)
 
 
 @dataclass
@@ -70,7 +70,7 @@ async def staged(tree: Node, journal: Sequence[Entry] = (), now_ms: int = 1_000)
     raw = [dump_entry(entry) for entry in journal]
     player, host = Player(tree), FakeHost()
     host.journal, host.clock_ms = list(raw), now_ms
-    turn = WatchedTurn(claim_of(raw), player.program, journal, host)
+    turn = WatchedTurn(claim_of(raw, now_ms=now_ms), player.program, journal, host)
     turn.asked_ops = []
     turn.begin()
     await settle()

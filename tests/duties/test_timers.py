@@ -1,0 +1,36 @@
+"""The timer round: wakes what is due and comes again exactly when the next is."""
+
+from __future__ import annotations
+
+import asyncio
+
+from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.duties.timers import Timers
+from pyrula_runtime.stores.clock import ManualClock
+from pyrula_runtime.stores.protocol import Store
+from tests.store.samples import status_of, suspended
+
+
+async def test_it_wakes_what_is_due_in_as_many_pages_as_it_takes(store: Store, clock: ManualClock) -> None:
+    runs = [await suspended(store, due_ms=clock.wall_ms() + after) for after in (5, 5, 9)]
+    clock.move(5)
+    timers = Timers(store, lambda: None, page=1)
+    await timers.act()
+    statuses = [await status_of(store, each.token.run_id) for each in runs]
+    assert statuses == [RunStatus.queued, RunStatus.queued, RunStatus.waiting]
+    timers.stop()
+
+
+async def test_it_comes_again_when_the_next_is_due(store: Store, clock: ManualClock) -> None:
+    nudge = asyncio.Event()
+    timers = Timers(store, nudge.set)
+    await timers.act()
+    assert not nudge.is_set()
+    run = await suspended(store, due_ms=clock.wall_ms() + 30)
+    await suspended(store, due_ms=clock.wall_ms() + 10**9)
+    await timers.act()
+    await asyncio.wait_for(nudge.wait(), 20)
+    clock.move(30)
+    await timers.act()
+    assert await status_of(store, run.token.run_id) is RunStatus.queued
+    timers.stop()
