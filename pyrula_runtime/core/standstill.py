@@ -38,6 +38,8 @@ STARVED_CPU_SHARE = 0.1
 COMPUTING_SHARE = 0.5
 # who waits for the GIL wakes up every switch interval (1 ms here, 5 ms in Python): slices per ms, with ample reserve
 WAITING_SLICES_PER_MS = 1 / 25
+# and only looks whether it is free (some hundredths of a ms): one that computes on a busy host has as many slices, longer
+WAITING_SLICE_MS = 0.2
 _STOPPED = frozenset("Tt")
 
 
@@ -114,7 +116,10 @@ class _Use:
         self.starved = (has_waited or still_waits) and cpu_ms <= STARVED_CPU_SHARE * span_ms
         self.computes = known and cpu_ms > 0 and cpu_ms >= COMPUTING_SHARE * (span_ms - self.wait_ms)
         slices = after.slices - before.slices
-        self.wants_gil = known and not self.computes and slices >= max(1.0, WAITING_SLICES_PER_MS * span_ms)
+        only_looks = cpu_ms <= WAITING_SLICE_MS * slices
+        self.wants_gil = (
+            known and only_looks and not self.computes and slices >= max(1.0, WAITING_SLICES_PER_MS * span_ms)
+        )
 
 
 class _Between:

@@ -82,6 +82,10 @@ RECORDED = {
     "a loop in Python that shares its CPU": (after(lane=("R", 200, 700, 60)), Verdict.blocked),
     "a regular expression": (after(lane=COMPUTES, watch=WANTS_GIL, **MUTE_MS), Verdict.held_on_cpu),
     "a regular expression, short so far": (after(lane=COMPUTES, watch=WANTS_GIL, beat_age_ms=900), Verdict.blocked),
+    "a regular expression whose wait for a CPU is not added up yet": (
+        after(lane=("R", 300, 20, 60), watch=WANTS_GIL, **MUTE_MS),
+        Verdict.held_waiting,
+    ),
     "a C call that sleeps with the GIL": (after(watch=WANTS_GIL, **MUTE_MS), Verdict.held_waiting),
     "a thread with the GIL, the lane idle": (after(watch=WANTS_GIL, **IDLE, **MUTE_MS), Verdict.held_elsewhere),
     "a thread with the GIL, the lane waiting for it": (
