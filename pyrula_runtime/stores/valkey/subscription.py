@@ -35,8 +35,8 @@ class Owner(Protocol):
     def heard(self, messages: list[tuple[bytes, bytes]]) -> None:
         """Channel and payload of each message."""
 
-    def lost(self, of: Subscription, *, reached: bool) -> None:
-        """There is no connection any more, or none could be made."""
+    def lost(self, of: Subscription, *, stood: bool) -> None:
+        """There is no connection any more; if it never stood, nothing is heard for as long as that goes on."""
 
 
 class Subscription:
@@ -52,6 +52,7 @@ class Subscription:
         self._loop = asyncio.get_running_loop()
         self._connection: Connection | None = None
         self._closed = False
+        self._stood = False  # at any time
         self._asked: set[bytes] = set()  # and not confirmed
         self._heard_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -76,7 +77,7 @@ class Subscription:
                 outcome.socket.close()
         elif isinstance(outcome, PyrulaError):
             log.debug("no wakes from the store at %s for now: %s", self._route.place, outcome)
-            self._owner.lost(self, reached=False)
+            self._owner.lost(self, stood=False)
         else:
             self._connection = outcome
             outcome.socket.setblocking(False)
@@ -118,7 +119,7 @@ class Subscription:
     def _fail(self) -> None:
         if self._connection is not None:
             self._hang_up()
-            self._owner.lost(self, reached=True)
+            self._owner.lost(self, stood=self._stood)
 
     def _hang_up(self) -> None:
         self.stands = False
@@ -163,11 +164,13 @@ class Subscription:
         if confirmed and not self._closed:
             self._asked -= confirmed
             self.stands = not self._asked
+            self._stood = self._stood or self.stands
             self._owner.confirmed(self, confirmed & self.channels)
 
     def _refused(self, error: Any) -> None:
         if failures.code_of(error) == failures.MOVED:
             self._route.moved(str(error))
+            self._stood = True  # elsewhere: there it is asked at once
         else:
             log.warning("the store at %s refuses a subscription: %s", self._route.place, error)
         self._fail()

@@ -159,15 +159,15 @@ class Listener:
         self._wake({self._places[channel][1] for channel in channels if channel in self._places} - {Wake.ready})
         self._say_whether_heard()
 
-    def lost(self, of: Subscription, *, reached: bool) -> None:
+    def lost(self, of: Subscription, *, stood: bool) -> None:
         """Connect anew; what happens meanwhile is made up for by the wake that follows."""
         if self._subscriptions.get(of.node) is of:
             del self._subscriptions[of.node]
         self._deafen(of.channels)
         self._say_whether_heard()
-        if not reached:
+        if not stood:
             self._wake({self._places[channel][1] for channel in of.channels if channel in self._places})
-        self._later(self._settings.again_s if reached else FALLBACK_S, self.regroup)
+        self._later(self._settings.again_s if stood else FALLBACK_S, self.regroup)
 
     def heard(self, messages: list[tuple[bytes, bytes]]) -> None:
         """Something was published."""
