@@ -23,6 +23,17 @@ POLICY = {"lock_ttl_ms": 3_000, "block_warn_ms": 1_250, "replace_after_ms": 2_00
 BEGUN = "Path(f'{os.getpid()}.begun').touch()\n"
 FREE = "while not Path('free').exists(): time.sleep(0.01)"
 REGEX = "re.match('(a+)+b', 'a' * 64)"
+KEEPS_LOCK = """
+from pyrula_runtime.stores.sqlite import write_lock
+[lock] = write_lock._registry.values()
+kept = lock.held()
+kept.__enter__()
+"""
+APART = """
+@workflow(isolation="turn")
+async def apart(ctx, code: str) -> int:
+    return await ctx.step(on_lane, code)
+"""
 OF_NOBODY = f"""
 import contextvars
 def stands():
@@ -135,6 +146,35 @@ def test_a_thread_that_holds_the_gil_is_told_from_the_lane(tmp_path: Path) -> No
         kind, evidence = quarantined(guilty)
         assert (kind, evidence["step"]) == ("EventLoopBlocked", "in_thread")
         assert {each["run_id"] for each in incidents(house, "block")} == {guilty.run_id}
+
+
+def test_an_isolated_turn_that_holds_the_gil_is_told_from_the_lane(tmp_path: Path) -> None:
+    with hurried(tmp_path, procs=1, app=APP + WAITING + APART) as house, house.client() as client:
+        house.ready(1)
+        guilty = client.submit("apart", {"code": BEGUN + REGEX})
+        stuck = begun(house)
+        told = house.said(rf"\(pid {stuck}\) is blocked for .* with the GIL held by run (\S+) \(apart, step on_lane\)")
+        assert told[1] == guilty.run_id
+        kind, evidence = quarantined(guilty)
+        assert (kind, evidence["step"]) == ("EventLoopBlocked", "on_lane")
+        assert {each["run_id"] for each in incidents(house, "block")} == {guilty.run_id}
+
+
+def test_a_worker_that_keeps_the_stores_lock_with_the_gil_is_killed_at_once(tmp_path: Path) -> None:
+    """Or the host would stand still until the limit. One such kill proves nothing; in a cell the third does."""
+    with hurried(tmp_path) as house, house.client() as client:
+        house.ready()
+        guilty = client.submit("lane", {"code": BEGUN + KEEPS_LOCK + REGEX})
+        stuck = begun(house)
+        house.said(rf"\(pid {stuck}\) was killed by SIGKILL .* with the store's write lock")
+        neighbours = [client.submit("lane", {"code": "0"}) for _ in range(4)]
+        for neighbour in neighbours:
+            assert neighbour.result(timeout=60) != stuck
+            assert not neighbour.describe()["charges"]
+        kind, evidence = quarantined(guilty)
+        assert (kind, evidence["step"]) == ("StoreFrozen", "on_lane")
+        assert {each["run_id"] for each in incidents(house, "charge")} == {guilty.run_id}
+        assert len(incidents(house, "store_frozen")) == 4
 
 
 @pytest.mark.parametrize("code", [FREE, REGEX])
