@@ -11,13 +11,13 @@ import orjson
 
 from pyrula_runtime.client.submittable import Submittable
 from pyrula_runtime.core.errors import IdempotencyConflict, InputError, LimitExceeded, UsageError
-from pyrula_runtime.core.ids import checked_name, checked_run_id, input_digest, run_id
+from pyrula_runtime.core.ids import checked_name, checked_run_id, input_digest
 from pyrula_runtime.core.limits import entry_fault
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.engine.codec import dump_json
 from pyrula_runtime.engine.payloads import Payloads
 from pyrula_runtime.forms.plain import plain_json
-from pyrula_runtime.stores.protocol import NewRun, Submission, Submitted
+from pyrula_runtime.stores.protocol import NewRun, Store, Submission, Submitted
 
 _MAX_KEY = 512
 
@@ -56,7 +56,7 @@ def name_of(workflow: Named) -> str:
 
 
 def new_run(workflow: Named, given: Any, key: str | None, chosen_id: str | None, key_ttl_ms: int) -> NewRun:
-    """The run to create, its input checked if the workflow's function is here."""
+    """The run to create, its input checked if the workflow's function is here; no id yet if the caller chose none."""
     name = name_of(workflow)
     raw = encode(given, f"the input of workflow {name!r}")
     tree = orjson.loads(raw)
@@ -66,7 +66,7 @@ def new_run(workflow: Named, given: Any, key: str | None, chosen_id: str | None,
         version = workflow.version
     _check_key(key)
     return NewRun(
-        run_id=run_id(time.time_ns() // 1_000_000, os.urandom(10)) if chosen_id is None else checked_run_id(chosen_id),
+        run_id="" if chosen_id is None else checked_run_id(chosen_id),
         workflow=name,
         version=version,
         input=raw,
@@ -76,6 +76,12 @@ def new_run(workflow: Named, given: Any, key: str | None, chosen_id: str | None,
         idempotency_key=key,
         idempotency_ttl_ms=key_ttl_ms,
     )
+
+
+def with_id(run: NewRun, store: Store) -> NewRun:
+    """The run with an id that the store makes, unless the caller chose one."""
+    made = store.new_run_id(time.time_ns() // 1_000_000, os.urandom(10), run.idempotency_key)
+    return replace(run, run_id=run.run_id or made)
 
 
 def sealed_run(run: NewRun, payloads: Payloads) -> NewRun:

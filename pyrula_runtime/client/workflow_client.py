@@ -101,6 +101,7 @@ class WorkflowClient:
         new = submitting.new_run(workflow, input, idempotency_key, run_id, self._idempotency_ttl_ms)
         new = submitting.sealed_run(new, self._door.payloads)
         store = await self._door.store()
+        new = submitting.with_id(new, store)
         if isinstance(workflow, str):
             with contextlib.suppress(StoreUnavailable):  # a hint is no reason to fail a submit
                 await self._tell_if_unserved(store, workflow)

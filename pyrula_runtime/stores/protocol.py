@@ -32,6 +32,10 @@ from pyrula_runtime.stores.effects import SubmitRun as SubmitRun
 from pyrula_runtime.stores.events import Emission as Emission
 from pyrula_runtime.stores.events import Event as Event
 from pyrula_runtime.stores.events import PendingEvent as PendingEvent
+from pyrula_runtime.stores.leases import NOTHING_LEASED as NOTHING_LEASED
+from pyrula_runtime.stores.leases import Lease as Lease
+from pyrula_runtime.stores.leases import Leased as Leased
+from pyrula_runtime.stores.leases import LeaseRequest as LeaseRequest
 from pyrula_runtime.stores.messages import Delivery as Delivery
 from pyrula_runtime.stores.messages import Fact as Fact
 from pyrula_runtime.stores.messages import Message as Message
@@ -78,6 +82,16 @@ class Store(Protocol):
     @property
     def identity(self) -> str:
         """A string that is equal for two handles exactly if they are on the same store and namespace."""
+
+    @property
+    def shards(self) -> int:
+        """How many shards runs are kept in; verbs about all runs cost so many calls."""
+
+    def new_run_id(self, now_ms: int, entropy: bytes, key: str | None = None) -> str:
+        """A run id of this time, these 10 bytes and this store's shards, the same for the same arguments.
+
+        A run with an idempotency key has to live in its key's shard, so the key belongs to the id. Of an open store.
+        """
 
     async def open(self) -> None:
         """Connect, create or check the schema. Idempotent. Raises StoreRefused or StoreUnavailable."""
@@ -159,6 +173,21 @@ class Store(Protocol):
 
     def workers(self) -> Awaitable[tuple[WorkerRecord, ...]]:
         """The workers known, with the age of their last beat."""
+
+    def lease(self, request: LeaseRequest) -> Awaitable[Leased]:
+        """Take a share of the shards, keep it, or hand on what is more than a share; claims look there first.
+
+        Nothing is taken from a worker that keeps asking. With one shard there is nothing to ask for.
+        """
+
+    def give_up_leases(self, incarnation: str) -> Awaitable[None]:
+        """Hand this worker's shards to the others that serve the same, at once; anybody may tell it."""
+
+    def leases(self) -> Awaitable[tuple[Lease, ...]]:
+        """Who leases what."""
+
+    def carry(self, limit: int) -> Awaitable[int]:
+        """See to effects that a store keeps in an outbox and whoever wrote them did not see to; how many, at most."""
 
     def put_schedule(self, schedule: ScheduleRecord) -> Awaitable[bool]:
         """Write a schedule that is still at `rev` (0: there is none of this id), as `rev` + 1; False if it is not."""

@@ -104,6 +104,13 @@ class Seam:
         # the caller was woken by the line above and runs first
         asyncio.get_running_loop().call_soon(self._fault, Crossing(number, verb, Phase.answered))
 
+    @property
+    def shards(self) -> int:
+        return self._store.shards
+
+    def new_run_id(self, now_ms: int, entropy: bytes, key: str | None = None) -> str:
+        return self._store.new_run_id(now_ms, entropy, key)
+
     async def open(self) -> None:
         await self._cross("open", self._store.open)
 
@@ -174,6 +181,18 @@ class Seam:
 
     def workers(self) -> asyncio.Future[tuple[p.WorkerRecord, ...]]:
         return self._cross("workers", self._store.workers)
+
+    def lease(self, request: p.LeaseRequest) -> asyncio.Future[p.Leased]:
+        return self._cross("lease", lambda: self._store.lease(request))
+
+    def give_up_leases(self, incarnation: str) -> asyncio.Future[None]:
+        return self._cross("give_up_leases", lambda: self._store.give_up_leases(incarnation))
+
+    def leases(self) -> asyncio.Future[tuple[p.Lease, ...]]:
+        return self._cross("leases", self._store.leases)
+
+    def carry(self, limit: int) -> asyncio.Future[int]:
+        return self._cross("carry", lambda: self._store.carry(limit))
 
     def put_schedule(self, schedule: p.ScheduleRecord) -> asyncio.Future[bool]:
         return self._cross("put_schedule", lambda: self._store.put_schedule(schedule))

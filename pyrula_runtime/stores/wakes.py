@@ -12,6 +12,7 @@ class Wake(Enum):
     ready = "ready"  # a run became claimable
     attention = "attention"  # a held run was cancelled or taken away, or a message came for it: renew now
     ended = "ended"  # a run reached a terminal status
+    lease = "lease"  # a share of the shards has changed, or their number: look at the leases
     timer = "timer"  # an earlier due time was written, or an event waits: look at timers, schedules and events
 
 

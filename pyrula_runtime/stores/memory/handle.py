@@ -10,6 +10,7 @@ from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.stores import protocol as p
 from pyrula_runtime.stores.memory.world import Run, World
+from pyrula_runtime.stores.undivided import Undivided
 
 Handle = TypeVar("Handle", bound="MemoryHandle")
 Answer = TypeVar("Answer")
@@ -34,7 +35,7 @@ def verb(
     return answer
 
 
-class MemoryHandle:
+class MemoryHandle(Undivided):
     """A handle on a `World`."""
 
     def __init__(self, world: World) -> None:

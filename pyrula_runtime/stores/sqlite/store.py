@@ -36,11 +36,12 @@ from pyrula_runtime.stores.sqlite.opened import Opened, open_file
 from pyrula_runtime.stores.sqlite.settings import Settings
 from pyrula_runtime.stores.sqlite.transaction import Tx
 from pyrula_runtime.stores.sqlite.wakes import Listener
+from pyrula_runtime.stores.undivided import Undivided
 
 Answer = TypeVar("Answer")
 
 
-class SqliteStore:
+class SqliteStore(Undivided):
     """One SQLite file as a store. See `protocol.Store` for what the verbs promise."""
 
     def __init__(self, path: Path, clock: Clock, settings: Settings | None = None) -> None:

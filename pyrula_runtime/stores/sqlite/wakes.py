@@ -28,7 +28,7 @@ FALLBACK_S = 1.0
 QUIET_S = 10.0  # after so long without a hint
 QUIETER = 3  # the looks are so many times rarer
 POLLING_S = 0.05
-_LETTERS = {Wake.ready: "r", Wake.attention: "a", Wake.ended: "e", Wake.timer: "t"}
+_LETTERS = {Wake.ready: "r", Wake.attention: "a", Wake.ended: "e", Wake.timer: "t", Wake.lease: "l"}
 _KINDS = {letter: kind for kind, letter in _LETTERS.items()}
 _LONGEST = 100  # a socket's path has 108 bytes at most
 # A folder's time stamp is coarse: a listing younger than this may miss a socket that was bound in the same tick.

@@ -147,3 +147,24 @@ def _worker(told: bytes, age_ms: int) -> p.WorkerRecord:
     facts = orjson.loads(told)
     serves = tuple(p.Serves(workflow=workflow, version=version) for workflow, version in facts.pop("serves"))
     return p.WorkerRecord(**facts, serves=serves, age_ms=age_ms)
+
+
+def leased(reply: Sequence[Any]) -> tuple[p.Leased, tuple[int, ...]]:
+    """What `lease` answers: what is leased, and which shards are to be swept."""
+    shards, workers, seats, swept = reply
+    mine = sorted({int(seat) % shards for seat in seats})
+    return p.Leased(mine=tuple(mine), shards=shards, workers=workers), tuple(map(int, swept))
+
+
+def leases(reply: Sequence[Any]) -> tuple[p.Lease, ...]:
+    """What `leases` answers."""
+    shards, *rest = reply
+    found = [
+        p.Lease(
+            incarnation=incarnation.decode(),
+            shards=tuple(sorted({int(seat) % shards for seat in seats})),
+            left_ms=left_ms,
+        )
+        for incarnation, seats, left_ms in zip(rest[::3], rest[1::3], rest[2::3], strict=True)
+    ]
+    return tuple(sorted(found, key=lambda lease: lease.incarnation))

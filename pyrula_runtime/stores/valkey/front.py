@@ -19,7 +19,9 @@ from pyrula_runtime.core.status import Moves, RunStatus
 from pyrula_runtime.stores import protocol as p
 from pyrula_runtime.stores.valkey import requests
 from pyrula_runtime.stores.valkey.layout import Layout
+from pyrula_runtime.stores.valkey.leasing import Leasing
 from pyrula_runtime.stores.valkey.lookout import Lookout
+from pyrula_runtime.stores.valkey.outbox import Outbox
 from pyrula_runtime.stores.valkey.places import FIRST, new_run_id, shard_of_run
 from pyrula_runtime.stores.valkey.shard import Shard
 from pyrula_runtime.stores.valkey.submitting import Submitting
@@ -34,7 +36,7 @@ Element = TypeVar("Element")
 Key = TypeVar("Key", bound=Hashable)
 
 
-class Front(Submitting, WithoutWaiting):
+class Front(Submitting, Leasing, Outbox, WithoutWaiting):
     """The verbs of a store of several shards."""
 
     lookout: Lookout
@@ -108,6 +110,12 @@ class Front(Submitting, WithoutWaiting):
         return taken
 
     def commit(self, commit: p.Commit) -> asyncio.Future[p.Committed]:
+        committed = self._commit(commit)
+        if commit.effects:
+            self._carry_after(shard_of_run(commit.token.run_id), commit.effects, committed)
+        return committed
+
+    def _commit(self, commit: p.Commit) -> asyncio.Future[p.Committed]:
         number = shard_of_run(commit.token.run_id)
         shard, request = self.shard(number), commit.claim
         if request is None:
@@ -138,10 +146,18 @@ class Front(Submitting, WithoutWaiting):
     # one run
 
     def release(self, release: p.Release) -> Awaitable[bool]:
-        return self._of(release.token.run_id).release(release)
+        released = self._of(release.token.run_id).release(release)
+        if release.effects:
+            self._carry_after(shard_of_run(release.token.run_id), release.effects, released)
+        return released
 
     def amend(self, amendment: p.Amendment) -> Awaitable[bool]:
-        return self._of(amendment.run_id).amend(amendment)
+        amended = self._of(amendment.run_id).amend(amendment)
+        if not amendment.effects:
+            return amended
+        written = asyncio.ensure_future(amended)
+        self._carry_after(shard_of_run(amendment.run_id), amendment.effects, written)
+        return written
 
     def deliver(self, message: p.Message, moves: Moves) -> Awaitable[p.Delivery]:
         return self._of(message.run_id).deliver(message, moves)
@@ -211,8 +227,9 @@ class Front(Submitting, WithoutWaiting):
     def beat(self, worker: p.WorkerRecord, forget_after_ms: int) -> Awaitable[None]:
         return self.shard(FIRST).beat(worker, forget_after_ms)
 
-    def retire(self, incarnation: str) -> Awaitable[None]:
-        return self.shard(FIRST).retire(incarnation)
+    async def retire(self, incarnation: str) -> None:
+        await self.give_up_leases(incarnation)
+        await self.shard(FIRST).retire(incarnation)
 
     def workers(self) -> Awaitable[tuple[p.WorkerRecord, ...]]:
         return self.shard(FIRST).workers()

@@ -130,9 +130,9 @@ class Shard(WithoutWaiting):
     def ping(self) -> asyncio.Future[None]:
         return self._run("ping", told=_nothing)
 
-    def begin(self, *args: Argument, told: Callable[[Any], Any]) -> asyncio.Future[Any]:
-        """Begin to use the store; for the first shard."""
-        return self._run("begin", *args, told=told)
+    def ask(self, name: str, *args: Argument, told: Callable[[Any], Any]) -> asyncio.Future[Any]:
+        """Run what is no verb of a shard: of the store as a whole, in the first one."""
+        return self._run(name, *args, told=told)
 
     def place(self, count: int) -> asyncio.Future[bool]:
         """Have keys placed by this number of shards, and by no other."""

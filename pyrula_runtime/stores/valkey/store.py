@@ -36,8 +36,9 @@ class ValkeyStore(Front):
 
     `shard_count` is the number of slices in which runs are kept; without it, it is what the namespace has, and for a
     new one 1 on a server and 64 in a cluster. Another number than before moves nothing: what is there is served where
-    it is. A worker that is gone keeps its shards for `shard_lease_ttl` seconds. Whether there is a cluster is asked of
-    the server, unless `cluster` says so: a proxy may hide it. `clock` is for tests; without one, time is the server's.
+    it is. A worker that is gone keeps its shards for `shard_lease_ttl` seconds, its own option if that is unset here.
+    Whether there is a cluster is asked of the server, unless `cluster` says so: a proxy may hide it. `clock` is for
+    tests; without one, time is the server's.
     Raises ConfigurationError for a URL or number that cannot be.
     """
 
@@ -48,7 +49,7 @@ class ValkeyStore(Front):
         settings: Settings | None = None,
         *,
         shard_count: int | None = None,
-        shard_lease_ttl: float = 30.0,
+        shard_lease_ttl: float | None = None,
         cluster: bool | None = None,
     ) -> None:
         self._address = parse(url) if isinstance(url, str) else url
@@ -57,7 +58,7 @@ class ValkeyStore(Front):
         self.wanted, self.lookout = Wanted(), Lookout()
         self.is_sharded = False
         self._shard_count = shard_count
-        self._lease_ttl_ms = round(shard_lease_ttl * 1000)
+        self._lease_ttl_ms = None if shard_lease_ttl is None else round(shard_lease_ttl * 1000)
         self._layout = Layout(count=shard_count or 1, most=shard_count or 1)
         self._places = Places(self._address.namespace)
         self._shards: dict[int, Shard] = {}
@@ -65,6 +66,7 @@ class ValkeyStore(Front):
         self._publish = "PUBLISH"
         self._scripts: dict[str, Script] = {}
         self._listeners: list[Listener] = []
+        self._carrying = set()
         self._opened_by: int | None = None
         self._mutex = threading.Lock()
 
@@ -97,6 +99,9 @@ class ValkeyStore(Front):
 
     async def close(self) -> None:
         """Wait for the answers to what was asked, then hang up."""
+        loop = asyncio.get_running_loop()
+        if carrying := [task for task in self._carrying if task.get_loop() is loop]:
+            await asyncio.wait(carrying, timeout=self.settings.close_s)
         with self._mutex:
             opened_by, self._opened_by = self._opened_by, None
         if opened_by is not None:
@@ -108,11 +113,11 @@ class ValkeyStore(Front):
         """Hear how many shards there are, or say how many there are to be."""
         usual = self.settings.cluster_shards if self.route.in_cluster else 1
         begin = (server.SCHEMA, "" if wanted is None else wanted, usual)
-        layout = await self._first.begin(*begin, "", told=self._told_layout)
+        layout = await self._first.ask("begin", *begin, "", told=self._told_layout)
         if not layout.is_told:
             # whoever still keeps keys where they were hears that there is another place now
             await asyncio.gather(*[self.shard(number).place(layout.count) for number in range(layout.most)])
-            layout = await self._first.begin(*begin, layout.count, told=self._told_layout)
+            layout = await self._first.ask("begin", *begin, layout.count, told=self._told_layout)
         before, self._layout = self._layout, layout
         if before.most != layout.most:
             self._regroup()
@@ -185,10 +190,11 @@ class ValkeyStore(Front):
         """The channels to be heard: of claimable runs where claims look, of anything else everywhere."""
         everywhere = range(self._layout.most)
         leased = self.lookout.leased
+        where = {p.Wake.ready: everywhere if leased is None else leased, p.Wake.lease: (FIRST,)}
         return {
             f"{self.tag(shard)}{kind.value}".encode(): (shard, kind)
             for kind in kinds
-            for shard in (everywhere if kind is not p.Wake.ready or leased is None else leased)
+            for shard in where.get(kind, everywhere)
         }
 
     def arm(self, shard: int) -> asyncio.Future[bool]:

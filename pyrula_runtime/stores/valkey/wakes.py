@@ -40,17 +40,23 @@ class Wanted:
     def note(self, request: ClaimRequest, shard: int) -> None:
         """Remember what a claim asks for."""
         self.claims[shard] = self.claims.get(shard, 0) + 1
-        if request.incarnation not in self._incarnations:
-            self._incarnations.add(request.incarnation)
+        self.is_for(request.incarnation)
         for serves in request.serves:
             self._workflows.add(serves.workflow)
+
+    def is_for(self, incarnation: str) -> None:
+        """Messages for this worker are for this handle."""
+        if incarnation not in self._incarnations:
+            self._incarnations.add(incarnation)
 
     def concerns(self, wake: Wake, payload: str) -> bool:
         """Whether a message can matter to this handle."""
         if wake is Wake.ready:
             workflow = payload.partition(":")[2].partition("|")[0]
             return not self._workflows or workflow in self._workflows
-        return wake is not Wake.attention or not self._incarnations or payload in self._incarnations
+        if wake not in (Wake.attention, Wake.lease):
+            return True
+        return not self._incarnations or not payload or payload in self._incarnations
 
 
 class Exchange(Protocol):
@@ -181,7 +187,10 @@ class Listener:
                 claims = self._exchange.wanted.claims.get(shard, 0)
                 rest_s = self._settings.rearm_s * max(1, len(self._armed))
                 self._later(rest_s, self._ask_again, channel, claims)
-            if self._exchange.wanted.concerns(wake, text):
+            if wake is Wake.lease and not text:
+                # somebody came: those who have more than their share hand on, once for all who come together
+                self._later(self._settings.gather_s, self._wake, frozenset({wake}))
+            elif self._exchange.wanted.concerns(wake, text):
                 told.add(wake)
         self._wake(told)
 

@@ -54,15 +54,20 @@ CALLS: dict[str, Callable[[ValkeyStore], Awaitable[Any]]] = {
     "emit": lambda store: store.emit(p.Event(event_id="e", name="paid", body=b"{}")),
     "events_pending": lambda store: store.events_pending(None, 10),
     "settle_event": lambda store: store.settle_event("e", "order", None),
+    "leases": lambda store: store.leases(),
     "purge": lambda store: store.purge(10),
     "ping": lambda store: store.ping(),
 }
 # the last is answered without a look at the server until its script is there
-WITHOUT_AN_ANSWER = {"url", "identity", "open", "close", "listen", "tell_tenure", "pins"}
+WITHOUT_AN_ANSWER = {"url", "identity", "open", "close", "listen", "tell_tenure", "pins", "shards", "new_run_id"}
+# with one shard there is nothing to ask for; with several they are a script in the first, like any
+WITHOUT_SHARDS = {"lease", "give_up_leases", "carry"}
 
 
 def verbs() -> Iterator[str]:
-    return (name for name in vars(p.Store) if not name.startswith("_") and name not in WITHOUT_AN_ANSWER)
+    return (
+        name for name in vars(p.Store) if not name.startswith("_") and name not in WITHOUT_AN_ANSWER | WITHOUT_SHARDS
+    )
 
 
 async def all_hear_that_it_is_away(store: ValkeyStore) -> None:

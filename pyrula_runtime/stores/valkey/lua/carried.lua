@@ -1,0 +1,7 @@
+-- Strike effects out that were carried.
+-- uses: clock
+-- KEYS[1] tag. ARGV: clock, numbers.
+-- Law: what was carried twice, by two, is struck out once and was done once.
+sign_of_life()
+for i = 2, #ARGV do call('ZREMRANGEBYSCORE', T .. 'ob', ARGV[i], ARGV[i]) end
+return 1

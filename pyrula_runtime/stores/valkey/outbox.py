@@ -1,0 +1,104 @@
+"""Effects on runs of other shards: written with the turn's own write, carried by whoever wrote them, or by a duty.
+
+A script reaches one tag only. So what a commit does to others stands in the outbox of its shard, in the same write, as
+a script's name, a tag and arguments; carrying it is running that. It is struck out once it was done. A crash between
+the two leaves it there, and it is done again: each of these scripts changes nothing the second time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import Context
+from typing import Any
+
+from pyrula_runtime.core.errors import StoreUnavailable, UsageError
+from pyrula_runtime.stores import protocol as p
+from pyrula_runtime.stores.valkey.connection import Argument
+from pyrula_runtime.stores.valkey.layout import Layout
+from pyrula_runtime.stores.valkey.places import FIRST, shard_of_run
+from pyrula_runtime.stores.valkey.shard import Shard
+
+log = logging.getLogger(__name__)
+_PAGE = 100
+
+
+def shard_of(effect: p.Effect) -> int:
+    """Where an effect strikes."""
+    match effect:
+        case p.DeliverTo(message=message):
+            return shard_of_run(message.run_id)
+        case p.SubmitRun(run=run):
+            return shard_of_run(run.run_id)
+        case p.CancelRun(run_id=run_id):
+            return shard_of_run(run_id)
+        case p.EmitEvent():
+            return FIRST
+
+
+class Outbox:
+    """The verb `carry`, and the carrying that follows a write."""
+
+    _layout: Layout
+    _carrying: set[asyncio.Task[int]]
+
+    def shard(self, number: int) -> Shard:
+        """The shard of this number."""
+        raise NotImplementedError
+
+    def _run(
+        self, tag: str, name: str, args: tuple[Argument, ...], told: Callable[[Any], Any] = bool
+    ) -> asyncio.Future[Any]:
+        raise NotImplementedError
+
+    async def carry(self, limit: int) -> int:
+        carried = 0
+        if self._layout.most > 1:
+            for number in range(self._layout.most):
+                carried += await self._carry_from(number, limit - carried)
+                if carried >= limit:
+                    break
+        return carried
+
+    def _carry_after(self, number: int, effects: Iterable[p.Effect], written: asyncio.Future[Any]) -> None:
+        """Once this is written, see to what of it strikes other shards."""
+        if all(shard_of(effect) == number for effect in effects):
+            return
+
+        def begin(done: asyncio.Future[Any]) -> None:
+            if done.cancelled() or done.exception() is not None or not done.result():
+                return
+            # not in the context of a workflow's body, out of which the write may have come
+            task = done.get_loop().create_task(self._carry_from(number, _PAGE), context=Context())
+            self._carrying.add(task)
+            task.add_done_callback(self._carried)
+
+        written.add_done_callback(begin)
+
+    def _carried(self, task: asyncio.Task[int]) -> None:
+        self._carrying.discard(task)
+        if not task.cancelled() and isinstance(error := task.exception(), StoreUnavailable | UsageError):
+            log.debug("effects on other shards are left to the next round: %s", error)
+
+    async def _carry_from(self, number: int, limit: int) -> int:
+        shard = self.shard(number)
+        effects = await shard.ask("outbox", min(limit, _PAGE), told=list)
+        if not effects:
+            return 0
+        told = await asyncio.gather(*[self._carry_one(effect) for effect in effects], return_exceptions=True)
+        done = [effect[0] for effect, answer in zip(effects, told, strict=True) if answer is None]
+        if done:
+            await shard.ask("carried", *done, told=bool)
+        for answer in told:
+            if answer is not None:
+                raise answer
+        return len(done)
+
+    async def _carry_one(self, effect: Sequence[Any]) -> None:
+        _, name, tag, args = effect
+        await self._run(tag.decode(), name.decode(), tuple(args), told=_nothing)
+
+
+def _nothing(reply: object) -> None:
+    return None
