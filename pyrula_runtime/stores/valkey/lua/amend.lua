@@ -1,10 +1,11 @@
 -- Apply an operator's change to a run that is still at a revision.
--- uses: clock journal lines life
+-- uses: clock memory journal lines life
 -- KEYS[1] tag. ARGV: clock, id, revision, status ('' leave), whether it is terminal, claimable ('' leave, 0, 1), cancel
 -- requested ('' leave, 0, 1), dossier ('' leave, else 0 or 1 for a suspect), its record, whether the outcome is cleared,
 -- position, number of entries, entries.
 -- Result: 1 done, 0 the run is not as expected, -1 it is held and would be made claimable under its holder.
 -- Law: all or nothing; a new status for a held run consumes the fence, anything else leaves its token alive.
+although_full()
 local wall = sign_of_life()
 local _, id, rev, status, terminal, ready, cancel, dossier, record, clear, at = unpack(ARGV, 1, 11)
 local run, count = T .. 'r:' .. id, tonumber(ARGV[12])

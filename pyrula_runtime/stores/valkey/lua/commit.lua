@@ -1,10 +1,14 @@
 -- Write journal entries and, if the turn ends, its ending; then perhaps claim.
--- uses: clock journal lines life take
+-- uses: clock memory journal lines life take
 -- KEYS[1] tag. ARGV: clock, id, fence, nonce, position, ttl, dossier ('' leave, else 0 or 1 for a suspect), its record,
 -- status of the ending ('' none), whether it is terminal, outcome (two letters: result and error, + given, - not), result,
 -- error, number of entries, entries; then perhaps a request (see take).
 -- Result: {'done' | 'duplicate' | 'fenced' | 'gap', length, cancel requested, claims}.
--- Law: a position is written once, under a living token; a repeated call changes nothing.
+-- Law: a position is written once, under a living token; a repeated call changes nothing. An ending does not want memory,
+-- but takes no successor where it is full.
+local claims_at = 15 + tonumber(ARGV[14])
+local wants_more = #ARGV >= claims_at and not is_full()
+if ARGV[9] ~= '' then although_full() end
 local wall, mono = sign_of_life()
 local _, id, fence, nonce, at, ttl, dossier, record, ending, terminal, outcome, result, err = unpack(ARGV, 1, 13)
 local run, count = T .. 'r:' .. id, tonumber(ARGV[14])
@@ -66,5 +70,5 @@ else
 end
 if #facts > 0 then call('HSET', run, unpack(facts)) end
 local claims = {}
-if #ARGV > 14 + count then claims = take(15 + count, wall, mono) end
+if wants_more then claims = take(claims_at, wall, mono) end
 return {'done', length + count, cancel, claims}

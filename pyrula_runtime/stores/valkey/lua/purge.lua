@@ -1,9 +1,10 @@
 -- Drop idempotency records whose time is over.
--- uses: clock
+-- uses: clock memory
 -- KEYS[1] tag. ARGV: clock, limit.
 -- Result: how many went.
 -- Law: records of one time to live expire in the order of their list; an entry whose record was written anew is only
 -- struck off the list.
+although_full()
 local wall = sign_of_life()
 local limit, gone = tonumber(ARGV[2]), 0
 

@@ -1,8 +1,9 @@
 -- Make runs whose locks lapsed claimable again, or, after a silence of the whole store, give every lock one more life.
--- uses: clock lines life
+-- uses: clock memory lines life
 -- KEYS[1] tag. ARGV: clock, status, ttl, limit.
 -- Result: {1 for grace, ids of the runs reclaimed, longest lapsed first}.
 -- Law: a silence longer than a lock's life is nobody's fault and is answered once, whoever wrote before the scan.
+although_full()
 local _, mono = sign_of_life()
 local status, ttl, limit = ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local silence = tonumber(call('HGET', T .. 'c', 's') or 0)

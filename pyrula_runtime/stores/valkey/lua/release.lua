@@ -1,9 +1,10 @@
 -- Give a run back, and write what is held against it.
--- uses: clock lines life
+-- uses: clock memory lines life
 -- KEYS[1] tag. ARGV: clock, id, fence, nonce, status, whether it is terminal, whether claimable, dossier ('' leave, else 0
 -- or 1 for a suspect), its record, whether an error is given, error.
 -- Result: 1, or 0 if the token was dead.
 -- Law: the fence is consumed by it; a run that is claimable again stands where it stood.
+although_full()
 local wall = sign_of_life()
 local _, id, fence, nonce, status, terminal, ready, dossier, record, has_error, err = unpack(ARGV)
 local run = T .. 'r:' .. id

@@ -1,8 +1,9 @@
 -- Give the locks of living tokens a full life from now.
--- uses: clock
+-- uses: clock memory
 -- KEYS[1] tag. ARGV: clock, ttl, then id, fence, nonce of each token.
 -- Result: for each token 0 dead, 1 extended, 2 extended and a cancellation was requested.
 -- Law: a dead token never revives a lock.
+although_full()
 local _, mono = sign_of_life()
 local answers = {}
 for i = 3, #ARGV, 3 do
