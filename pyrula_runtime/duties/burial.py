@@ -134,7 +134,7 @@ def _lives(pid: int) -> bool:
 
 
 def _tell(box: BoxView, freed: tuple[str, ...]) -> None:
-    held = f"its runs go on: {', '.join(freed)}" if freed else "it held no run"
+    held = f"its runs are free again: {', '.join(freed)}" if freed else "it held no run"
     log.warning("worker %s (pid %d) died; %s", box.worker_id, box.pid, held)
 
 

@@ -67,7 +67,7 @@ class Undertaker:
                 continue
             self._told(incarnation, look)
             if look.freed:
-                log.info("runs of the dead worker %s go on: %s", incarnation, ", ".join(look.freed))
+                log.info("runs of the dead worker %s are free again: %s", incarnation, ", ".join(look.freed))
             if look.final:
                 return
             with contextlib.suppress(TimeoutError):
