@@ -100,8 +100,11 @@ runs = Group(
         "list": ("runs", "list_runs"),
         "show": ("show", "show"),
         "why": ("why", "why"),
-        "cancel": ("runs", "cancel"),
-        "requeue": ("requeue", "requeue"),
+        "cancel": ("acts", "cancel"),
+        "pause": ("acts", "pause"),
+        "resume": ("acts", "resume"),
+        "requeue": ("acts", "requeue"),
+        "fork": ("acts", "fork"),
     },
 )
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click.types import StringParamType
 
-from pyrula_runtime.core.requeueing import CENTURY_S, HIGHEST_RATE, LOWEST_RATE
+from pyrula_runtime.core.acts import CENTURY_S, HIGHEST_RATE, LOWEST_RATE
 from pyrula_runtime.core.spans import per_second_in, seconds_in
 
 # longer than anybody waits, and short enough for every clock (s)

@@ -1,4 +1,4 @@
-"""`pyrula runs`: list them, and cancel them."""
+"""`pyrula runs list`, and how runs look in a table."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from pyrula_runtime.cli.commands import example
-from pyrula_runtime.cli.endings import USAGE, say
 from pyrula_runtime.cli.flags import STORE, flag
 from pyrula_runtime.cli.session import as_json, ask
 from pyrula_runtime.cli.tables import table
-from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.spans import ago, spoken
 from pyrula_runtime.core.status import RunStatus
 
@@ -87,27 +85,3 @@ def _row(run: RunSummary, now_at_ms: int) -> list[str]:
         error = error[: _ERROR_WIDTH - 1] + "…"
     name = run.workflow if run.version is None else f"{run.workflow} {run.version}"
     return [run.run_id, name, run.status.value, ago(run.created_ms, now_at_ms), took, error]
-
-
-@click.command(epilog=example("pyrula runs cancel 01JA6Z5V7Q8D3K4M9N0P2R5T6W"))
-@click.argument("run_ids", metavar="RUN...", nargs=-1, required=True)
-@flag(STORE)
-def cancel(run_ids: Sequence[str], store_url: str | None) -> int:
-    """Cancel runs.
-
-    One that never began ends at once; any other is unwound by a worker, so that its own compensation can run.
-    """
-
-    async def work(client: WorkflowClient, _store: Store) -> int:
-        code = 0
-        for run_id in run_ids:
-            try:
-                await client.cancel(run_id)
-            except UsageError as error:  # one that refuses does not keep the others from it
-                say(str(error))
-                code = USAGE
-            else:
-                click.echo(f"{run_id}: cancellation requested")
-        return code
-
-    return ask(store_url, work)

@@ -129,8 +129,12 @@ def _outcome(entry: dict[str, Any], start_ms: int) -> str:
             return "cancellation requested"
         case "deadline_passed":
             return "the run's timeout passed"
+        case "started":
+            return f"started run {entry['child']}"
         case "requeued":
             return "requeued by an operator"
+        case "forked":
+            return f"forked from run {entry['source']}, which recorded what stands above"
         case kind:
             return str(kind)
 

@@ -51,6 +51,14 @@ class RunHandle(Generic[R]):
         """Ask the run to unwind."""
         await self._client.cancel(self.run_id)
 
+    async def pause(self) -> None:
+        """Take the run from its worker and keep it until it is resumed."""
+        await self._client.pause(self.run_id)
+
+    async def resume(self) -> None:
+        """Let the paused run go on."""
+        await self._client.resume(self.run_id)
+
     async def describe(self) -> dict[str, Any]:
         """The run in full, with its journal."""
         return await self._client.describe(self.run_id)

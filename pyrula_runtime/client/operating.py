@@ -1,25 +1,58 @@
-"""An operator's acts on a run: read it, let the core decide, write if it still is as it was read; else once more."""
+"""An operator's acts on a run: read it, let the core decide, write if it still is as it was read; else once more.
+
+An act looks at frames alone, so whoever acts needs no codec.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
 from pyrula_runtime.client.door import Door
-from pyrula_runtime.client.telling import RunSummary, summary
+from pyrula_runtime.client.telling import RunSummary
 from pyrula_runtime.core import operator
+from pyrula_runtime.core.entries import Completed, Entry, Forked, OpKind, in_force
 from pyrula_runtime.core.errors import IllegalTransition
+from pyrula_runtime.core.forking import fork_from
 from pyrula_runtime.core.operator import Change, Standing
-from pyrula_runtime.core.status import RunStatus
-from pyrula_runtime.engine.payloads import PLAIN
-from pyrula_runtime.stores.protocol import CLEAN, Amendment, RunRecord
+from pyrula_runtime.core.status import DELIVERY, RunStatus
+from pyrula_runtime.engine.payloads import PLAIN, value_as_stored
+from pyrula_runtime.stores.protocol import CLEAN, Amendment, DeliverTo, Effect, Message, NewRun, RunRecord, SubmitRun
 
-# an operator's act looks at frames alone, so it needs no codec
 FRAMES = PLAIN.for_people()
+_GOING_ON = {RunStatus.queued, RunStatus.running, RunStatus.waiting}
 
 
-async def cancel(door: Door, run_id: str) -> None:
-    """Cancel a run."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkStart:
+    """The fork to begin: its id, the step that it begins at (None: where a requeue would), its pin (None: the same)."""
+
+    run_id: str
+    step: str | None = None
+    version: str | None = None
+
+
+async def cancel(door: Door, run_id: str, seen: RunSummary | None = None) -> None:
+    """Cancel a run; if it was `seen` before, only while it stands as it stood then."""
+    await _change(door, run_id, seen, operator.cancel)
+
+
+async def pause(door: Door, run_id: str, seen: RunSummary | None = None) -> None:
+    """Take a run from whoever has it and keep it; if it was `seen` before, only while it stands as it stood then."""
+    await _change(door, run_id, seen, operator.pause)
+
+
+async def resume(door: Door, run_id: str, now_ms: int, seen: RunSummary | None = None) -> None:
+    """Let a paused run go on; if it was `seen` before, only while it stands as it stood then."""
+    await _change(door, run_id, seen, lambda standing: operator.resume(standing, now_ms))
+
+
+async def _change(
+    door: Door, run_id: str, seen: RunSummary | None, decide: Callable[[Standing], Change | None]
+) -> None:
     while True:
-        record = await door.record(run_id)
-        change = operator.cancel(_standing(record))
+        record = await _as_seen(door, run_id, seen)
+        change = decide(_standing(record))
         if change is None or await door.amend(_amendment(record, change)):
             return
 
@@ -27,20 +60,80 @@ async def cancel(door: Door, run_id: str) -> None:
 async def requeue(door: Door, run_id: str, now_ms: int, seen: RunSummary | None = None) -> None:
     """Send a run on after a fix; if it was `seen` before, only while it stands as it stood then."""
     while True:
-        record = await door.record(run_id)
-        if seen is not None and not _stands_as(seen, record):
-            raise IllegalTransition(f"run {run_id} has changed since it was chosen: it is {record.status} now")
+        record = await _as_seen(door, run_id, seen)
         journal = [FRAMES.load_entry(raw) for raw in await door.journal(record)]
-        error = None if record.error is None else FRAMES.load_error(record.error)
-        failed_op = None if error is None else error.detail.get("op_id")
-        change = operator.requeue(_standing(record), journal, failed_op, now_ms)
+        change = operator.requeue(_standing(record), journal, _failed_op(record), now_ms)
         if await door.amend(_amendment(record, change)):
             return
 
 
+async def fork(door: Door, run_id: str, start: ForkStart, now_ms: int, seen: RunSummary | None = None) -> None:
+    """Begin the run `start.run_id` with what this one recorded before a step (core.forking).
+
+    It is an amendment of this run, so that what was read of it still holds when the other begins.
+    """
+    while True:
+        record = await _as_seen(door, run_id, seen)
+        journal = await door.journal(record)
+        entries = [FRAMES.load_entry(raw) for raw in journal]
+        length = fork_from(run_id, entries, start.step, _failed_op(record))
+        effects: tuple[Effect, ...] = (
+            SubmitRun(run=_fork(record, start, journal[:length], now_ms)),
+            *_signals_again(start.run_id, entries, journal, length),
+        )
+        if await door.amend(Amendment(run_id=run_id, rev=record.rev, effects=effects)):
+            return
+
+
+def _fork(record: RunRecord, start: ForkStart, journal: Sequence[bytes], now_ms: int) -> NewRun:
+    return NewRun(
+        run_id=start.run_id,
+        workflow=record.workflow,
+        version=record.version if start.version is None else start.version,
+        input=record.input,
+        digest=record.digest,
+        status=RunStatus.queued,
+        priority=record.priority,
+        journal=(*journal, PLAIN.dump_entry(Forked(at_ms=now_ms, source=record.run_id))),
+        generation=record.generation,
+    )
+
+
+def _signals_again(run_id: str, entries: Sequence[Entry], journal: Sequence[bytes], length: int) -> Iterator[DeliverTo]:
+    """The signals that the first run took from there on."""
+    for position, entry in in_force(entries):
+        if position >= length and isinstance(entry, Completed) and entry.message and entry.op.kind is OpKind.signal:
+            message_id = f"{entry.message} of the run forked from"
+            body = value_as_stored(journal[position])
+            message = Message(run_id=run_id, message_id=message_id, name=entry.op.name, body=body)
+            yield DeliverTo(message=message, moves=DELIVERY)
+
+
+async def _as_seen(door: Door, run_id: str, seen: RunSummary | None) -> RunRecord:
+    record = await door.record(run_id)
+    if seen is not None and not _stands_as(seen, record):
+        raise IllegalTransition(f"run {run_id} has changed since it was chosen: it is {record.status} now")
+    return record
+
+
+def _failed_op(record: RunRecord) -> str | None:
+    """The operation whose failure ended the run, if one did."""
+    if record.status is not RunStatus.failed or record.error is None:
+        return None
+    op_id = FRAMES.load_error(record.error).detail.get("op_id")
+    return op_id if isinstance(op_id, str) else None
+
+
 def _stands_as(seen: RunSummary, record: RunRecord) -> bool:
-    now = summary(record, FRAMES)
-    return (now.status, now.journal_len, now.finished_ms) == (seen.status, seen.journal_len, seen.finished_ms)
+    """Whether nothing has happened to the run but that it went on by itself."""
+    if {seen.status, record.status} <= _GOING_ON:
+        return True
+    return (record.status, record.journal_len, record.finished_ms) == (seen.status, seen.journal_len, seen.finished_ms)
+
+
+def _goes_on(record: RunRecord, change: Change) -> bool:
+    """Whether a pause is over, and with it what the run was paused for."""
+    return record.status is RunStatus.paused and change.status in _GOING_ON
 
 
 def _standing(record: RunRecord) -> Standing:
@@ -63,6 +156,6 @@ def _amendment(record: RunRecord, change: Change) -> Amendment:
         dossier=CLEAN if change.is_fresh_start else None,
         expected_len=record.journal_len,
         append=tuple(map(PLAIN.dump_entry, change.entries)),
-        clear_outcome=change.is_fresh_start,
+        clear_outcome=change.is_fresh_start or _goes_on(record, change),
         due_ms=change.due_ms,
     )

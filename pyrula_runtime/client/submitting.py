@@ -80,8 +80,12 @@ def new_run(workflow: Named, given: Any, key: str | None, chosen_id: str | None,
 
 def with_id(run: NewRun, store: Store) -> NewRun:
     """The run with an id that the store makes, unless the caller chose one."""
-    made = store.new_run_id(time.time_ns() // 1_000_000, os.urandom(10), run.idempotency_key)
-    return replace(run, run_id=run.run_id or made)
+    return replace(run, run_id=run.run_id or fresh_id(store, run.idempotency_key))
+
+
+def fresh_id(store: Store, key: str | None = None) -> str:
+    """An id that no run has, for one that is submitted with this idempotency key."""
+    return store.new_run_id(time.time_ns() // 1_000_000, os.urandom(10), key)
 
 
 def sealed_run(run: NewRun, payloads: Payloads) -> NewRun:

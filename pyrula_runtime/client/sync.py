@@ -14,12 +14,13 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, overload
 
 from pyrula_runtime.client import workflow_client
+from pyrula_runtime.client.bulk import Bulk, BulkResult
 from pyrula_runtime.client.door import CLOSED
 from pyrula_runtime.client.handle import RunHandle
-from pyrula_runtime.client.requeueing import Requeueing, RequeueResult
 from pyrula_runtime.client.submittable import Submittable
 from pyrula_runtime.client.telling import RunSummary
 from pyrula_runtime.client.workflow_client import Statuses
+from pyrula_runtime.core.acts import Act
 from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.engine.payloads import Codec
@@ -125,46 +126,54 @@ class SyncRunHandle(Generic[R]):
         """Ask the run to unwind."""
         self._thread.run(self._handle.cancel())
 
+    def pause(self) -> None:
+        """Take the run from its worker and keep it until it is resumed."""
+        self._thread.run(self._handle.pause())
+
+    def resume(self) -> None:
+        """Let the paused run go on."""
+        self._thread.run(self._handle.resume())
+
     def describe(self) -> dict[str, Any]:
         """The run in full, with its journal."""
         return self._thread.run(self._handle.describe())
 
 
-class SyncRequeueing:
-    """Runs on their way: iterating sends them on, one at a time, and tells of each.
+class SyncBulk:
+    """An act on its way from run to run: iterating does it, one run at a time, and tells of each.
 
-    `requeued`, `refused` and `left` are right at any moment, also after an interrupt: whatever was begun is finished.
+    `done`, `refused` and `left` are right at any moment, also after an interrupt: whatever was begun is finished.
     """
 
-    def __init__(self, thread: _LoopThread, requeueing: Requeueing) -> None:
+    def __init__(self, thread: _LoopThread, bulk: Bulk) -> None:
         self._thread = thread
-        self._requeueing = requeueing
+        self._bulk = bulk
 
     @property
-    def requeued(self) -> int:
-        """How many are queued again."""
-        return self._requeueing.requeued
+    def done(self) -> int:
+        """To how many it was done."""
+        return self._bulk.done
 
     @property
     def refused(self) -> int:
-        """How many could not be."""
-        return self._requeueing.refused
+        """To how many it could not be done."""
+        return self._bulk.refused
 
     @property
     def left(self) -> int:
         """How many are still as they were."""
-        return self._requeueing.left
+        return self._bulk.left
 
-    def __iter__(self) -> Iterator[RequeueResult]:
+    def __iter__(self) -> Iterator[BulkResult]:
         return self
 
-    def __next__(self) -> RequeueResult:
+    def __next__(self) -> BulkResult:
         if (result := self._thread.run(self._next())) is None:
             raise StopIteration
         return result
 
-    async def _next(self) -> RequeueResult | None:
-        return await anext(self._requeueing, None)
+    async def _next(self) -> BulkResult | None:
+        return await anext(self._bulk, None)
 
 
 class WorkflowClient:
@@ -272,8 +281,29 @@ class WorkflowClient:
         """Send a failed, quarantined or paused run on after a fix. IllegalTransition for any other."""
         self._thread.run(self._client.requeue(run_id))
 
-    def requeueable(
+    def pause(self, run_id: str) -> None:
+        """Take a run from its worker and keep it until it is resumed; a step under way is performed again then.
+
+        IllegalTransition if it has ended.
+        """
+        self._thread.run(self._client.pause(run_id))
+
+    def resume(self, run_id: str) -> None:
+        """Let a paused run go on. IllegalTransition if it has ended."""
+        self._thread.run(self._client.resume(run_id))
+
+    def fork(self, run_id: str, step: str | None = None, *, version: str | None = None) -> SyncRunHandle[Any]:
+        """Begin a new run with what this one recorded before a step, and return its handle; this one stays as it is.
+
+        `step` is an operation's id, as `describe` shows it, or its name if that is unique; unset, the step whose
+        failure ended the run, or the end of its journal. The new run is pinned as this one is, or to `version`. Its
+        steps have idempotency keys of their own.
+        """
+        return SyncRunHandle(self._thread, self._thread.run(self._client.fork(run_id, step, version=version)))
+
+    def choose(
         self,
+        act: Act | str,
         workflow: Submittable[Any] | str | None = None,
         status: Statuses | None = None,
         *,
@@ -282,20 +312,30 @@ class WorkflowClient:
         newer_than: float | None = None,
         limit: int | None = None,
     ) -> tuple[RunSummary, ...]:
-        """The runs that failed, were quarantined or are paused, oldest first; `limit` takes the oldest of them.
+        """The runs that can be cancelled, paused, resumed, requeued or forked (`act`), oldest first.
 
         `cause` is what a run was quarantined for, such as "loop_blocked". `older_than` and `newer_than` say how many
-        seconds ago a run ended; a paused one, was submitted. Nothing is changed: that is for `requeue_many`.
+        seconds ago a run ended; one that has not ended, was submitted. `limit` takes the oldest of them. Nothing is
+        changed: that is for `bulk`.
         """
-        found = self._client.requeueable(
-            workflow, status, cause=cause, older_than=older_than, newer_than=newer_than, limit=limit
+        found = self._client.choose(
+            act, workflow, status, cause=cause, older_than=older_than, newer_than=newer_than, limit=limit
         )
         return self._thread.run(found)
 
-    def requeue_many(self, runs: Iterable[str | RunSummary], *, rate: float | None = None) -> SyncRequeueing:
-        """Send runs on, `rate` a second, evenly spaced: `for result in client.requeue_many(runs, rate=5)`.
+    def bulk(
+        self,
+        act: Act | str,
+        runs: Iterable[str | RunSummary],
+        *,
+        rate: float | None = None,
+        step: str | None = None,
+        version: str | None = None,
+    ) -> SyncBulk:
+        """Do it to runs, `rate` a second, evenly spaced: `for result in client.bulk("requeue", runs, rate=5)`.
 
-        Runs are ids, or what `requeueable` gave; of these one that has changed since then is left alone. A run that
+        `act` is "cancel", "pause", "resume", "requeue" or "fork"; `step` and `version` are for forks. Runs are ids, or
+        what `choose` gave; of these one that has changed since then, other than by going on, is left alone. A run that
         refuses does not keep the others: its result says why.
         """
-        return SyncRequeueing(self._thread, self._client.requeue_many(runs, rate=rate))
+        return SyncBulk(self._thread, self._client.bulk(act, runs, rate=rate, step=step, version=version))

@@ -17,8 +17,10 @@ from pyrula_runtime.core.entries import (
     DeadlinePassed,
     Entry,
     Failed,
+    Forked,
     OpEntry,
     Requeued,
+    Started,
     Withdrawn,
     in_force,
 )
@@ -35,7 +37,9 @@ _KINDS: dict[type[Entry], str] = {
     AttemptFailed: "attempt_failed",
     CancelRequested: "cancel_requested",
     DeadlinePassed: "deadline_passed",
+    Started: "started",
     Requeued: "requeued",
+    Forked: "forked",
 }
 
 
@@ -101,7 +105,7 @@ def description(record: RunRecord, journal: Sequence[bytes], payloads: Payloads)
         "finished_ms": record.finished_ms,
         "owner": record.owner,
         "journal": [
-            _told(entry) | ({} if position in counting or isinstance(entry, Requeued) else {"voided": True})
+            _told(entry) | ({} if position in counting or isinstance(entry, Requeued | Forked) else {"voided": True})
             for position, entry in enumerate(entries)
         ],
     }
@@ -150,8 +154,12 @@ def _told(entry: Entry) -> dict[str, Any]:
             told["error"] = error_to_json(error)
         case AttemptFailed(number=number, error=error, retry_at_ms=retry_at_ms):
             told |= {"attempt": number, "error": error_to_json(error), "retry_at_ms": retry_at_ms}
+        case Started(child_id=child_id, on_end=on_end):
+            told |= {"child": child_id, "on_end": on_end.value}
         case Requeued(void_from=void_from):
             told["void_from"] = void_from
+        case Forked(source=source):
+            told["source"] = source
         case _:
             pass  # the kind says it all
     return told

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeGuard
 
 from pyrula_runtime.core.errors import ErrorRecord
 from pyrula_runtime.core.errors import Json as Json
@@ -116,9 +117,17 @@ class Requeued:
     void_from: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forked:
+    """What stands before this was recorded by the run `source`; this one goes on from here."""
+
+    at_ms: int
+    source: str
+
+
 OpEntry = Completed | Failed | Withdrawn | AttemptFailed | Started
 ReplayedEntry = OpEntry | CancelRequested | DeadlinePassed
-Entry = ReplayedEntry | Requeued
+Entry = ReplayedEntry | Requeued | Forked
 
 
 def in_force(journal: Sequence[Entry]) -> list[tuple[int, ReplayedEntry]]:
@@ -126,7 +135,8 @@ def in_force(journal: Sequence[Entry]) -> list[tuple[int, ReplayedEntry]]:
 
     A `Requeued` voids what it says, and with it the failed attempts of operations that have no outcome before that:
     they are tried anew, with their whole number of attempts. The start of a child goes with its voided failure, so that
-    another child is started; one that completed is not, its outcome is still there.
+    another child is started; one that completed is not, its outcome is still there. A `Forked` voids all failed
+    attempts and starts of operations without an outcome: a child knows only the run that started it.
     """
     kept: list[tuple[int, ReplayedEntry]] = []
     for position, entry in enumerate(journal):
@@ -135,9 +145,16 @@ def in_force(journal: Sequence[Entry]) -> list[tuple[int, ReplayedEntry]]:
             kept = [pair for pair in kept if pair[0] < entry.void_from]
             settled = {each.op.op_id for _, each in kept if isinstance(each, Completed | Failed | Withdrawn)}
             kept = [pair for pair in kept if not _is_undone(pair[1], settled, broken)]
+        elif isinstance(entry, Forked):
+            settled = {each.op.op_id for _, each in kept if isinstance(each, Completed | Failed | Withdrawn)}
+            kept = [pair for pair in kept if not _is_begun(pair[1]) or pair[1].op.op_id in settled]
         else:
             kept.append((position, entry))
     return kept
+
+
+def _is_begun(entry: ReplayedEntry) -> TypeGuard[AttemptFailed | Started]:
+    return isinstance(entry, AttemptFailed | Started)
 
 
 def _is_undone(entry: ReplayedEntry, settled: set[str], broken: set[str]) -> bool:

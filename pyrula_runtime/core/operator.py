@@ -84,14 +84,13 @@ def resume(run: Standing, now_ms: int) -> Change | None:
     return Change(status=after(run.status, RunEvent.resume))
 
 
-def requeue(run: Standing, journal: Sequence[Entry], failed_op: object, now_ms: int) -> Change:
+def requeue(run: Standing, journal: Sequence[Entry], failed_op: str | None, now_ms: int) -> Change:
     """How to send a run on. `failed_op` is the operation whose failure ended it. IllegalTransition if it cannot be."""
     if (run.status, RunEvent.requeue) not in TRANSITIONS:
         raise IllegalTransition(
             f"run {run.run_id} is {run.status}; only a run that failed, was quarantined or is paused can be requeued"
         )
-    ended_by = failed_op if run.status is RunStatus.failed and isinstance(failed_op, str) else None
-    void_from = requeue_from(journal, ended_by)
+    void_from = requeue_from(journal, failed_op if run.status is RunStatus.failed else None)
     return Change(
         status=after(run.status, RunEvent.requeue),
         cancel_requested=False,

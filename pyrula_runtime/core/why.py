@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from pyrula_runtime.core.errors import ErrorRecord
+from pyrula_runtime.core.errors import CodecFailed, ErrorRecord
 from pyrula_runtime.core.spans import ago, spoken
 from pyrula_runtime.core.status import RunStatus
 
@@ -176,11 +176,14 @@ def _waiting(_run: RunFacts, _workers: Workers, _now_ms: int) -> str:
 
 def _paused(run: RunFacts, _workers: Workers, _now_ms: int) -> str:
     if run.error is None:
-        return f"was paused by an operator. To go on: pyrula runs requeue {run.run_id}"
+        return f"was paused by an operator. To go on: pyrula runs resume {run.run_id}"
+    remedy = _REMEDIES.get(run.error.type, "Deploy code that fits its journal")
     return (
-        f"is paused, nothing is lost: {run.error.message.rstrip('.')}. Deploy code that fits its journal, then: "
-        f"pyrula runs requeue {run.run_id}"
+        f"is paused, nothing is lost: {run.error.message.rstrip('.')}. {remedy}, then: pyrula runs requeue {run.run_id}"
     )
+
+
+_REMEDIES = {CodecFailed.__name__: "Give its workers the right codec and keys"}
 
 
 def _completed(run: RunFacts, _workers: Workers, now_ms: int) -> str:

@@ -19,6 +19,7 @@ from pyrula_runtime.core.entries import (
     DeadlinePassed,
     Entry,
     Failed,
+    Forked,
     Json,
     Op,
     OpEntry,
@@ -94,6 +95,8 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
             tree["k"] = "d"
         case Requeued(void_from=void_from):
             tree |= {"k": "q", "f": void_from}
+        case Forked(source=source):
+            tree |= {"k": "f", "r": source}
     if isinstance(entry, Completed | Failed) and entry.message:
         tree["i"] = entry.message
     if isinstance(entry, OpEntry):
@@ -115,6 +118,8 @@ def entry_from_json(tree: dict[str, Any]) -> Entry:
         return DeadlinePassed(at_ms=at)
     if kind == "q":
         return Requeued(at_ms=at, void_from=tree["f"])
+    if kind == "f":
+        return Forked(at_ms=at, source=tree["r"])
     op = Op(op_id=tree["o"], kind=OpKind(tree["t"]), name=tree["m"])
     if kind == "v":
         return Completed(op=op, at_ms=at, value=tree["v"], message=tree.get("i", 0))

@@ -156,5 +156,11 @@ class Payloads:
         return self.load_json(base64.b64decode(text))
 
 
+def value_as_stored(entry: bytes) -> bytes:
+    """The value of a journal entry as a document of its own, encoded as it is."""
+    tree = orjson.loads(entry)
+    return base64.b64decode(tree[_SEALED]) if _SEALED in tree else orjson.dumps(tree["v"])
+
+
 # of whoever has no codec
 PLAIN = Payloads()

@@ -195,7 +195,12 @@ def test_a_port_in_use_is_one_sentence(site: Site) -> None:
         (("runs", "show"), "Missing argument 'RUN'"),
         (("runs", "show", "nope"), "no run 'nope' in this store"),
         (("runs", "why", "nope"), "no run 'nope' in this store"),
-        (("runs", "cancel", "nope"), "no run 'nope' in this store"),
+        (("runs", "cancel"), "say which runs: their ids, or flags such as --status paused or --workflow NAME"),
+        (
+            ("runs", "pause", "r-1", "--status", "queued"),
+            "give the ids of runs, or flags that say which runs; not both",
+        ),
+        (("runs", "resume", "--status", "queued"), "'queued' is not 'paused'"),
         (("submit",), "Missing argument 'NAME'"),
         (("submit", "order", "{x: 1}"), "the input is not JSON"),
         (("submit", "order", '{"x": 18446744073709551616}'), "whole numbers have 64 bits"),

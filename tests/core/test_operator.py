@@ -87,7 +87,6 @@ JOURNAL: list[Entry] = [completed("a#1"), failed("b#1"), completed("c#1")]
     [
         (JOURNAL, "b#1", 1),
         (JOURNAL, None, 3),
-        (JOURNAL, 7, 3),
         ([completed("a#1"), CancelRequested(at_ms=0)], None, 1),
         ([], None, 0),
     ],

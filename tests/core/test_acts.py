@@ -1,4 +1,4 @@
-"""Which runs are sent on after a fix, and how fast."""
+"""Which runs something is done to, and how fast."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from pyrula_runtime.core.acts import CAUSES, POSSIBLE, Act, Choice, Wish, act_of, checked_rate, choice, next_due_s
 from pyrula_runtime.core.blame import Cause
 from pyrula_runtime.core.errors import ErrorRecord, UsageError
-from pyrula_runtime.core.requeueing import CAUSES, REQUEUEABLE, Choice, checked_rate, choice, next_due_s
 from pyrula_runtime.core.status import RunStatus
 
 NOW_MS = 10_000_000
@@ -17,16 +17,34 @@ BLOCKED = ErrorRecord(type="EventLoopBlocked", message="", detail={"cause": "loo
 BROKEN = ErrorRecord(type="ValueError", message="")
 
 
-def chosen(**given: Any) -> Choice:
-    said = {"statuses": None, "cause": None, "older_than_s": None, "newer_than_s": None} | given
-    return choice(said["statuses"], said["cause"], said["older_than_s"], said["newer_than_s"], NOW_MS)
+def chosen(act: Act = Act.requeue, **given: Any) -> Choice:
+    return choice(act, Wish(**given), NOW_MS)
+
+
+LIVE = {RunStatus.queued, RunStatus.running, RunStatus.waiting}
+ABLE = {
+    Act.cancel: LIVE | {RunStatus.paused},
+    Act.pause: LIVE,
+    Act.resume: {RunStatus.paused},
+    Act.requeue: {RunStatus.failed, RunStatus.paused, RunStatus.quarantined},
+    Act.fork: set(RunStatus),
+}
 
 
 @pytest.mark.parametrize("status", RunStatus)
-def test_without_a_filter_every_run_that_can_be_requeued_is_chosen(status: RunStatus) -> None:
-    able = {RunStatus.failed, RunStatus.paused, RunStatus.quarantined}
-    assert chosen().admits(status, None, NOW_MS) is (status in able)
-    assert able == REQUEUEABLE
+@pytest.mark.parametrize("act", Act)
+def test_without_a_filter_every_run_is_chosen_that_it_can_be_done_to(act: Act, status: RunStatus) -> None:
+    assert chosen(act).admits(status, None, NOW_MS) is (status in ABLE[act])
+    assert ABLE[act] == POSSIBLE[act]
+
+
+def test_a_word_is_an_act() -> None:
+    assert act_of("fork") is Act.fork
+    assert act_of(Act.pause) is Act.pause
+    with pytest.raises(UsageError, match="'drop' is nothing that can be done to runs; it is one of cancel, pause"):
+        act_of("drop")
+    with pytest.raises(UsageError, match="runs that are failed cannot be resumed, only those that are paused"):
+        chosen(Act.resume, statuses=frozenset({RunStatus.failed}))
 
 
 def test_filters_hold_together() -> None:

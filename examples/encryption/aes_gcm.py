@@ -1,14 +1,8 @@
-"""Payloads that only their owner can read: a codec that encrypts with AES-256-GCM, and a workflow that uses it.
-
-    pip install cryptography
-    export PAYLOAD_KEYS=$(python -c 'import os, base64; print(base64.b64encode(os.urandom(32)).decode())')
-    export PYRULA_CODEC=examples.encryption:codec
-    pyrula worker --workflow examples.encryption
-    pyrula submit greet '{"name": "Ada"}' --wait
+"""A codec that encrypts payloads with AES-256-GCM, so that only who has a key can read what a store keeps.
 
 A payload begins with four bytes that say which key it was encrypted with. To change the key, put a new one in front of
-the old one (`PAYLOAD_KEYS=NEW,OLD`), first where payloads are read, then everywhere. An old key can go when no run that
-was written with it is needed any more.
+the old one (`PAYLOAD_KEYS=NEW,OLD`); first append it where payloads are read, if not all processes start at once. An
+old key can go when no run that was written with it is needed any more.
 """
 
 from __future__ import annotations
@@ -19,8 +13,6 @@ import os
 from collections.abc import Iterable, Mapping
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
-from pyrula.workflows import WorkflowContext, step, workflow
 
 # what NIST SP 800-38D recommends; random ones are good for 2^32 payloads of one key
 _NONCE_BYTES = 12
@@ -61,18 +53,3 @@ def _name_of(key: bytes) -> bytes:
 def keys_from(environ: Mapping[str, str]) -> list[bytes]:
     """The keys of PAYLOAD_KEYS: base 64, with commas, the newest first."""
     return [base64.b64decode(each) for each in environ.get("PAYLOAD_KEYS", "").split(",") if each]
-
-
-codec = AesGcm(keys_from(os.environ))
-
-
-@step
-def compose(name: str) -> str:
-    """Its outcome is in the journal, encrypted."""
-    return f"Hello {name}!"
-
-
-@workflow
-async def greet(ctx: WorkflowContext, name: str) -> str:
-    """Its input and its result are in the store, encrypted."""
-    return await ctx.step(compose, name)

@@ -1,4 +1,4 @@
-"""Many runs sent on: which are chosen, at what speed, and what an interrupt leaves."""
+"""One act on many runs: which are chosen, at what speed, and what an interrupt leaves."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pytest
 
 from pyrula.workflows import IllegalTransition, RunNotFound, RunStatus, UsageError, WorkflowClient, open_store
 from pyrula.workflows.sync import WorkflowClient as SyncClient
+from pyrula_runtime.client.bulk import Bulk, Deed
 from pyrula_runtime.client.door import Door
-from pyrula_runtime.client.requeueing import Requeueing
+from pyrula_runtime.core.acts import Act
 from pyrula_runtime.core.blame import Cause
 from pyrula_runtime.core.errors import ErrorRecord
 from pyrula_runtime.engine.codec import dump_error
@@ -45,7 +46,7 @@ async def four(client: WorkflowClient, store: Store) -> list[str]:
 
 
 async def ids(client: WorkflowClient, **of: Any) -> list[str]:
-    return [each.run_id for each in await client.requeueable(**of)]
+    return [each.run_id for each in await client.choose("requeue", **of)]
 
 
 async def test_what_can_be_requeued_is_found_by_what_is_known_of_it(url: str) -> None:
@@ -76,7 +77,7 @@ async def test_what_can_be_requeued_is_found_by_what_is_known_of_it(url: str) ->
 )
 async def test_what_cannot_be_asked_for(client: WorkflowClient, of: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        await client.requeueable(**of)
+        await client.choose("requeue", **of)
 
 
 async def test_many_pages_are_chosen_oldest_first(url: str) -> None:
@@ -86,9 +87,9 @@ async def test_many_pages_are_chosen_oldest_first(url: str) -> None:
         for _ in runs:
             await ended(store, RunStatus.failed)
         assert await ids(client) == runs
-        going = client.requeue_many(await client.requeueable(limit=201))
+        going = client.bulk("requeue", await client.choose("requeue", limit=201))
         assert [result.run_id async for result in going] == runs[:201]
-        assert (going.requeued, going.refused, going.left) == (201, 0, 0)
+        assert (going.done, going.refused, going.left) == (201, 0, 0)
         assert await ids(client) == runs[201:]
 
 
@@ -97,9 +98,9 @@ async def test_one_that_refuses_does_not_keep_the_others(url: str) -> None:
     async with WorkflowClient(store) as client:
         failed, _, blocked, _ = await four(client, store)
         (queued,) = [each.run_id for each in await client.list(status="queued")]
-        going = client.requeue_many([failed, queued, "nobody", blocked, failed])
+        going = client.bulk("requeue", [failed, queued, "nobody", blocked, failed])
         told = {result.run_id: type(result.refusal) async for result in going}
-        assert (going.requeued, going.refused, going.left) == (2, 2, 0)
+        assert (going.done, going.refused, going.left) == (2, 2, 0)
         assert await client.status(blocked) is RunStatus.queued
     assert told == {failed: type(None), queued: IllegalTransition, "nobody": RunNotFound, blocked: type(None)}
 
@@ -109,10 +110,10 @@ async def test_what_has_changed_since_it_was_chosen_is_left_alone(url: str) -> N
     async with WorkflowClient(store) as client:
         run = await client.submit("order")
         await quarantined(store, "order")
-        chosen = await client.requeueable(cause="loop_blocked")
+        chosen = await client.choose("requeue", cause="loop_blocked")
         await client.requeue(run.run_id)
         await ended(store, RunStatus.failed)
-        (result,) = [each async for each in client.requeue_many(chosen)]
+        (result,) = [each async for each in client.bulk("requeue", chosen)]
         assert await run.status() is RunStatus.failed
     assert str(result.refusal) == f"run {run.run_id} has changed since it was chosen: it is failed now"
 
@@ -143,7 +144,7 @@ async def test_runs_are_spaced_evenly_by_a_clock(url: str, monkeypatch: pytest.M
         for _ in runs:
             await ended(store, RunStatus.failed)
         monkeypatch.setattr(store, "amend", slow)
-        going = Requeueing(Door(store), runs, 2, now_s=lambda: clock.now_s, sleep=clock.sleep)
+        going = Bulk(Door(store), Deed(act=Act.requeue), runs, 2, now_s=lambda: clock.now_s, sleep=clock.sleep)
         assert [result.refusal async for result in going] == [None] * 5
     assert clock.pauses == [0.4, 0.4, 0.5]  # none after the one that was late, and no burst
 
@@ -151,12 +152,12 @@ async def test_runs_are_spaced_evenly_by_a_clock(url: str, monkeypatch: pytest.M
 @pytest.mark.parametrize("rate", [0, -1, float("nan"), float("inf"), 1e9])
 def test_what_is_no_speed_is_refused(url: str, rate: float) -> None:
     with pytest.raises(UsageError, match="must be from one run an hour"):
-        WorkflowClient(open_store(url)).requeue_many(["r"], rate=rate)
+        WorkflowClient(open_store(url)).bulk("requeue", ["r"], rate=rate)
 
 
 def test_one_id_is_not_several(url: str) -> None:
-    with pytest.raises(UsageError, match=r"requeue_many\(\['run-1'\]\)"):
-        WorkflowClient(open_store(url)).requeue_many("run-1")
+    with pytest.raises(UsageError, match=r"bulk\('requeue', \['run-1'\]\)"):
+        WorkflowClient(open_store(url)).bulk("requeue", "run-1")
 
 
 async def test_an_interrupt_leaves_a_clear_count(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,14 +175,14 @@ async def test_an_interrupt_leaves_a_clear_count(url: str, monkeypatch: pytest.M
         for _ in runs:
             await ended(store, RunStatus.failed)
         monkeypatch.setattr(store, "amend", held)
-        going = client.requeue_many(runs)
+        going = client.bulk("requeue", runs)
         first = asyncio.ensure_future(anext(going))
         await begun.wait()
         first.cancel()
         go_on.set()
         with pytest.raises(asyncio.CancelledError):
             await first
-        assert (going.requeued, going.refused, going.left) == (1, 0, 2)
+        assert (going.done, going.refused, going.left) == (1, 0, 2)
         assert [await client.status(each) for each in runs] == ["queued", "failed", "failed"]
         assert [result.run_id async for result in going] == runs[1:]  # whoever wants to can go on
 
@@ -192,12 +193,12 @@ async def test_a_pause_is_interrupted_at_once(url: str) -> None:
         runs = await named(client, 2)
         for _ in runs:
             await ended(store, RunStatus.failed)
-        going = client.requeue_many(runs, rate=1 / HOUR_S)
+        going = client.bulk("requeue", runs, rate=1 / HOUR_S)
         await anext(going)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.01):
                 await anext(going)
-        assert (going.requeued, going.left) == (1, 1)
+        assert (going.done, going.left) == (1, 1)
 
 
 def test_without_a_loop(url: str) -> None:
@@ -208,14 +209,14 @@ def test_without_a_loop(url: str) -> None:
 
     failed, *others = asyncio.run(fill())
     with SyncClient(open_store(url)) as client:
-        assert [each.run_id for each in client.requeueable(status="failed")] == [failed]
-        assert [each.run_id for each in client.requeueable("order", newer_than=HOUR_S)] == [failed, *others]
-        going = client.requeue_many([*client.requeueable(), "nobody"], rate=500)
+        assert [each.run_id for each in client.choose("requeue", status="failed")] == [failed]
+        assert [each.run_id for each in client.choose("requeue", "order", newer_than=HOUR_S)] == [failed, *others]
+        going = client.bulk("requeue", [*client.choose("requeue"), "nobody"], rate=500)
         began_s = time.monotonic()
         told = [(result.run_id, result.refusal is None) for result in going]
         assert time.monotonic() - began_s >= 4 / 500
         assert told == [*((run_id, True) for run_id in (failed, *others)), ("nobody", False)]
-        assert (going.requeued, going.refused, going.left) == (4, 1, 0)
+        assert (going.done, going.refused, going.left) == (4, 1, 0)
         assert client.list(suspects=True) == ()
         with pytest.raises(UsageError, match="rate=0"):
-            client.requeue_many([], rate=0)
+            client.bulk("requeue", [], rate=0)

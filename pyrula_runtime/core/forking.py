@@ -1,0 +1,45 @@
+"""Restarting a run from a step: a new run that begins with what the first one had recorded before that step.
+
+The first run stays as it is, also if it has ended. The new one has an id of its own, and so its steps have idempotency
+keys of their own: what the first run did in the world from that step on is done once more. Signals that the first run
+took from there on are sent to the new one, children that had not told how they ended are started again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyrula_runtime.core.entries import Entry, OpEntry, in_force, requeue_from
+from pyrula_runtime.core.errors import UsageError
+
+# operations that a refusal names
+_NAMED = 10
+
+
+def fork_from(run_id: str, journal: Sequence[Entry], step: str | None, failed_op: str | None) -> int:
+    """How many entries of a journal a fork begins with.
+
+    `step` is an operation's id (`charge#1`), or its name if there is one alone of that name; its first entry is the
+    first that the fork has not. None: where a requeue would go on, at `failed_op` or the journal's end.
+    """
+    if step is None:
+        return requeue_from(journal, failed_op)
+    first: dict[str, int] = {}
+    named: set[str] = set()
+    for position, entry in in_force(journal):
+        if isinstance(entry, OpEntry):
+            first.setdefault(entry.op.op_id, position)
+            if entry.op.name == step:
+                named.add(entry.op.op_id)
+    if step in first:
+        return first[step]
+    if len(named) == 1:
+        return first[named.pop()]
+    if named:
+        raise UsageError(f"run {run_id} has several operations called {step!r}: {_listed(sorted(named))}; say which")
+    raise UsageError(f"run {run_id} has no operation {step!r} on record; it has {_listed(list(first))}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_NAMED]) or "none"
+    return f"{shown} and {len(names) - _NAMED} more" if len(names) > _NAMED else shown

@@ -1,0 +1,59 @@
+"""Where a fork begins, by step, by operation and by what failed; and what of its journal counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyrula_runtime.core.entries import Entry, Forked, Requeued, Started, in_force
+from pyrula_runtime.core.errors import UsageError
+from pyrula_runtime.core.forking import fork_from
+from pyrula_runtime.core.tree import OnEnd
+from tests.core.journals import attempt, completed, failed, op
+
+A, B, C, A2 = completed("a#1"), failed("b#1"), completed("c#1"), completed("a#2")
+JOURNAL: list[Entry] = [A, B, C, A2]
+
+
+@pytest.mark.parametrize(
+    ("step", "failed_op", "position"),
+    [("b", None, 1), ("b#1", None, 1), ("c", "b#1", 2), ("a#2", None, 3), (None, "b#1", 1), (None, None, 4)],
+)
+def test_a_fork_begins_before_the_first_entry_of_its_step(
+    step: str | None, failed_op: str | None, position: int
+) -> None:
+    assert fork_from("r", JOURNAL, step, failed_op) == position
+
+
+def test_the_first_attempt_of_a_step_is_its_first_entry() -> None:
+    assert fork_from("r", [A, attempt("c#1", 1), A2, C], "c", None) == 1
+
+
+def test_what_a_requeue_voided_is_not_where_a_step_is() -> None:
+    assert fork_from("r", [A, B, C, Requeued(at_ms=5, void_from=1), completed("b#1"), C], "c", None) == 5
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        ("a", "run r has several operations called 'a': a#1, a#2; say which"),
+        ("x", "run r has no operation 'x' on record; it has a#1, b#1, c#1, a#2"),
+    ],
+)
+def test_a_step_that_is_not_one_is_refused(step: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        fork_from("r", JOURNAL, step, None)
+
+
+def test_a_long_journal_is_not_told_in_full() -> None:
+    journal = [completed(f"s#{number}") for number in range(12)]
+    with pytest.raises(UsageError, match="s#9 and 2 more"):
+        fork_from("r", journal, "x", None)
+    with pytest.raises(UsageError, match="it has none"):
+        fork_from("r", [], "x", None)
+
+
+def test_a_fork_starts_anew_what_has_no_outcome() -> None:
+    a, c = (Started(op=op(op_id), at_ms=1, child_id=f"r/{op_id}", on_end=OnEnd.cancel) for op_id in ("a#1", "c#1"))
+    failed_once = attempt("a#1", 1)
+    journal: list[Entry] = [a, c, attempt("b#1", 1), failed_once, A, Forked(at_ms=9, source="s"), B]
+    assert in_force(journal) == [(0, a), (3, failed_once), (4, A), (6, B)]
