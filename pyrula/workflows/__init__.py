@@ -1,11 +1,12 @@
 """Durable workflows: define them, submit their runs, wait for what comes of them."""
 
-from pyrula_runtime.client.bulk import Bulk, BulkResult
 from pyrula_runtime.client.handle import RunHandle
 from pyrula_runtime.client.opening import open_store
+from pyrula_runtime.client.requeueing import Requeueing, RequeueResult
 from pyrula_runtime.client.telling import RunSummary
 from pyrula_runtime.client.workflow_client import WorkflowClient
 from pyrula_runtime.core.errors import (
+    ChildFailed,
     CodecFailed,
     ConfigurationError,
     ErrorRecord,
@@ -21,12 +22,14 @@ from pyrula_runtime.core.errors import (
     RunNotFound,
     RunQuarantined,
     RunTimeout,
+    SignalTimeout,
     StepFailed,
     StepTimeout,
     StoreCorrupt,
     StoreRefused,
     StoreUnavailable,
     UsageError,
+    WaitTimeout,
 )
 from pyrula_runtime.core.retry import Retry
 from pyrula_runtime.core.status import RunStatus
@@ -34,22 +37,25 @@ from pyrula_runtime.engine.loop_local import lane_local
 from pyrula_runtime.engine.payloads import Codec
 from pyrula_runtime.workflows.context import SyncWorkflowContext, WorkflowContext, current_step
 from pyrula_runtime.workflows.logs import RunFields
+from pyrula_runtime.workflows.racing import First
 from pyrula_runtime.workflows.registry import workflow
 from pyrula_runtime.workflows.steps import step
 
 __all__ = [
-    "Bulk",
-    "BulkResult",
+    "ChildFailed",
     "Codec",
     "CodecFailed",
     "ConfigurationError",
     "ErrorRecord",
+    "First",
     "IdempotencyConflict",
     "IllegalTransition",
     "InputError",
     "JournalMismatch",
     "LimitExceeded",
     "PyrulaError",
+    "RequeueResult",
+    "Requeueing",
     "Retry",
     "RunCancelled",
     "RunEnded",
@@ -61,6 +67,7 @@ __all__ = [
     "RunStatus",
     "RunSummary",
     "RunTimeout",
+    "SignalTimeout",
     "StepFailed",
     "StepTimeout",
     "StoreCorrupt",
@@ -68,6 +75,7 @@ __all__ = [
     "StoreUnavailable",
     "SyncWorkflowContext",
     "UsageError",
+    "WaitTimeout",
     "WorkflowClient",
     "WorkflowContext",
     "current_step",

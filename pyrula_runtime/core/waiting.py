@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pyrula_runtime.core.entries import Op
+from pyrula_runtime.core.entries import Completed, Entry, Failed, Json, Op, OpKind, in_force
 
 # no signal is called so, for names have no slash
 _OF_CHILDREN = "child/"
@@ -40,7 +40,7 @@ class Letter:
 
     seq: int
     name: str
-    body: bytes
+    value: Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,3 +140,15 @@ class OpenWaits:
         if due_ms is None or due_ms > now_ms:
             return None
         return Settled(wait=heapq.heappop(self._dues)[2], letter=None)
+
+
+def given_back(journal: Sequence[Entry]) -> list[Letter]:
+    """Signals that entries had taken over which count no more, because an operator sent the run on: they come again."""
+    counting = (entry for _, entry in in_force(journal))
+    taken = {entry.message for entry in counting if isinstance(entry, Completed | Failed)}
+    letters = {
+        entry.message: Letter(seq=entry.message, name=entry.op.name, value=entry.value)
+        for entry in journal
+        if isinstance(entry, Completed) and entry.op.kind is OpKind.signal and entry.message not in taken
+    }
+    return [letters[seq] for seq in sorted(letters)]

@@ -17,7 +17,8 @@ import contextvars
 import queue
 import threading
 from asyncio import events
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Protocol, cast
 from zlib import crc32
@@ -218,10 +219,11 @@ class Stay(Protocol):
 
 
 class _Waiting:
-    """Operations that a threaded body waits for, all together; the answer is taken by its thread."""
+    """Operations that a threaded body waits for, all or the first of them; the answer is taken by its thread."""
 
-    def __init__(self, ops: list[Op]) -> None:
+    def __init__(self, ops: list[Op], *, is_race: bool) -> None:
         self.ops = ops
+        self.is_race = is_race
         self.missing = {op.op_id for op in ops}
         self.values: dict[str, object] = {}
         self.answer: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
@@ -248,6 +250,7 @@ class SyncBody:
         self._thread_id: int | None = None
         self._root = Branch()
         self._waiting: _Waiting | None = None
+        self._limits: set[str] = set()
         self._job: Job | None = None
         self._over = False
 
@@ -259,20 +262,29 @@ class SyncBody:
 
     def deliver(self, op: Op, value: object, error: BaseException | None) -> None:
         waiting = self._waiting
-        if waiting is None or op.op_id not in waiting.missing:
+        if waiting is None:
+            return
+        if op.op_id in self._limits:
+            self._withdraw_rest(waiting)
+            self._resume(error)
+        if op.op_id not in waiting.missing:
             return  # of a group that has failed already; nobody looks at it any more
         waiting.missing.discard(op.op_id)
         waiting.values[op.op_id] = value
-        if error is not None or not waiting.missing:
+        if waiting.is_race:
+            self._withdraw_rest(waiting)
+        if error is not None or waiting.is_race or not waiting.missing:
             self._resume(error)
 
     def strike(self) -> None:
-        waiting = self._waiting
-        if waiting is not None:
-            for op in waiting.ops:
-                if op.op_id in waiting.missing:
-                    self._port.withdrew(op)
+        if self._waiting is not None:
+            self._withdraw_rest(self._waiting)
         self._resume(asyncio.CancelledError())
+
+    def _withdraw_rest(self, waiting: _Waiting) -> None:
+        for op in waiting.ops:
+            if op.op_id in waiting.missing:
+                self._port.withdrew(op)
 
     def suspend(self) -> None:
         self._over = True
@@ -296,6 +308,16 @@ class SyncBody:
             self._port.asked(op, request)  # a refusal is the turn's to act on: it suspends this body at once
         self._port.parked()
 
+    def _limited(self, op: Op, request: Request) -> None:
+        if not self._over:
+            self._limits.add(op.op_id)
+            self._port.asked(op, request)
+
+    def _unlimited(self, op: Op) -> None:
+        self._limits.discard(op.op_id)
+        if not self._over:
+            self._port.withdrew(op)
+
     def _ended(self, value: object, error: BaseException | None) -> None:
         if not self._over:
             self._over, self.is_parked = True, True
@@ -305,18 +327,34 @@ class SyncBody:
     # towards the context, on the body's own thread
 
     def ask(self, requests: Sequence[Request]) -> list[Any]:
+        waiting = self._wait(requests, is_race=False)
+        return [waiting.values[op.op_id] for op in waiting.ops]
+
+    def ask_first(self, requests: Sequence[Request]) -> tuple[int, Any]:
+        waiting = self._wait(requests, is_race=True)
+        return next((at, waiting.values[op.op_id]) for at, op in enumerate(waiting.ops) if op.op_id in waiting.values)
+
+    def _wait(self, requests: Sequence[Request], *, is_race: bool) -> _Waiting:
         branch = self._branch()
-        ops = [_op_of(request, branch) for request in requests]
-        waiting = _Waiting(ops)
-        if not ops:
-            return []
+        waiting = _Waiting([_op_of(request, branch) for request in requests], is_race=is_race)
+        if not requests:
+            return waiting
         self._stay.leave()
         post(self._lane, self._asked, waiting, requests)
         error = waiting.answer.get()
         self._stay.enter()
         if error is not None:
             raise error
-        return [waiting.values[op.op_id] for op in ops]
+        return waiting
+
+    @contextmanager
+    def limited(self, request: Request) -> Iterator[None]:
+        op = _op_of(request, self._branch())
+        post(self._lane, self._limited, op, request)
+        try:
+            yield
+        finally:
+            post(self._lane, self._unlimited, op)
 
     def derive(self, name: str) -> bytes:
         return derived_bytes(self.run_id, self._branch().op_id(name))

@@ -42,8 +42,8 @@ _STEP = "ctx.step(function, ...): steps may do I/O, use threads and take time"
 _INPUT_OUTPUT = ("I/O", _STEP)
 _TIMER = (
     "a timer (asyncio.sleep, wait_for, timeout)",
-    "ctx.sleep(seconds), which lasts through crashes and deploys, and @step(timeout=...) or @workflow(timeout=...) for "
-    "limits",
+    "ctx.sleep(seconds) and ctx.timeout(seconds), which last through crashes and deploys, and a step for work that "
+    "takes time",
 )
 _THREAD = ("a thread (asyncio.to_thread, run_in_executor)", _STEP)
 _REFUSALS = {

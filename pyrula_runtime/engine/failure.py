@@ -4,9 +4,21 @@ from __future__ import annotations
 
 import traceback
 
-from pyrula_runtime.core.entries import Failed
-from pyrula_runtime.core.errors import ErrorRecord, PyrulaError, StepFailed, StepTimeout
+from pyrula_runtime.core.entries import Failed, OpKind
+from pyrula_runtime.core.errors import (
+    ChildFailed,
+    ErrorRecord,
+    Json,
+    LimitExceeded,
+    PyrulaError,
+    SignalTimeout,
+    StepFailed,
+    StepTimeout,
+    WaitTimeout,
+)
 from pyrula_runtime.users_code import is_users
+
+OperationFailed = StepFailed | ChildFailed | WaitTimeout
 
 _MAX_TRACEBACK = 8_000
 _MAX_MESSAGE = 10_000
@@ -15,6 +27,12 @@ _MAX_MESSAGE = 10_000
 def raised_for(failed: Failed) -> PyrulaError:
     """What a body gets for an operation that gave up: the same live and in every replay."""
     op, error = failed.op, failed.error
+    if error.type == LimitExceeded.__name__ and op.kind is not OpKind.step:
+        return LimitExceeded(error.message)
+    if op.kind is OpKind.signal:
+        return SignalTimeout(error.message, op.op_id)
+    if op.kind is OpKind.timeout:
+        return WaitTimeout(error.message, op.op_id)
     kind = StepTimeout if error.type == StepTimeout.__name__ else StepFailed
     return kind(op.name, error, op.op_id)
 
@@ -29,14 +47,22 @@ def record_of(error: BaseException) -> ErrorRecord:
 
 
 def _told(error: BaseException) -> ErrorRecord:
-    failed = first_step_failure(error)
-    origin = _user_traceback(error) if failed is None else failed.error.traceback
-    # `raise OrderFailed(...) from failed` says that the step is why, so a requeue goes on from there as well
-    failed = failed or first_step_failure(error.__cause__)
-    detail = {} if failed is None else {"step": failed.step, "op_id": failed.op_id, "error_type": failed.error.type}
-    return ErrorRecord(
-        type=type(error).__name__, message=message_of(error), traceback=_storable(origin), detail=dict(detail)
-    )
+    failed = first_failure(error)
+    origin = failed.error.traceback if isinstance(failed, StepFailed | ChildFailed) else _user_traceback(error)
+    # `raise OrderFailed(...) from failed` says that the operation is why, so a requeue goes on from there as well
+    detail = _detail(failed or first_failure(error.__cause__))
+    return ErrorRecord(type=type(error).__name__, message=message_of(error), traceback=_storable(origin), detail=detail)
+
+
+def _detail(failed: OperationFailed | None) -> dict[str, Json]:
+    match failed:
+        case StepFailed():
+            return {"step": failed.step, "op_id": failed.op_id, "error_type": failed.error.type}
+        case ChildFailed():
+            return {"child": failed.run_id, "op_id": failed.op_id, "error_type": failed.error.type}
+        case WaitTimeout():
+            return {"op_id": failed.op_id}
+    return {}
 
 
 def message_of(error: BaseException) -> str:
@@ -53,12 +79,12 @@ def _storable(text: str) -> str:
     return str.encode(text, errors="backslashreplace").decode()
 
 
-def first_step_failure(error: BaseException | None) -> StepFailed | None:
-    """The step failure that an exception is or, as a group, holds."""
-    if isinstance(error, StepFailed):
+def first_failure(error: BaseException | None) -> OperationFailed | None:
+    """The failure of an operation that an exception is or, as a group, holds."""
+    if isinstance(error, StepFailed | ChildFailed | WaitTimeout):
         return error
     if isinstance(error, BaseExceptionGroup):
-        return next(filter(None, map(first_step_failure, error.exceptions)), None)
+        return next((found for each in error.exceptions if (found := first_failure(each)) is not None), None)
     return None
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from pyrula_runtime.core.cursor import Asked
 from pyrula_runtime.engine.body import Body
 from pyrula_runtime.engine.journaling import Desk
+from pyrula_runtime.engine.payloads import Payloads
 from pyrula_runtime.engine.program import StepCall
 from pyrula_runtime.stores.protocol import Claim
 
@@ -25,6 +26,8 @@ class Performing(Protocol):
 class Host(Desk, Protocol):
     """A lane, to its turns."""
 
+    payloads: Payloads
+
     def mono_ms(self) -> int:
         """Milliseconds on a clock that never jumps."""
 
@@ -33,6 +36,9 @@ class Host(Desk, Protocol):
 
     def perform(self, turn: Turn, asked: Asked, call: StepCall) -> Performing:
         """Begin a step."""
+
+    def read_inbox(self, turn: Turn, after_seq: int) -> None:
+        """Read the run's messages after this one: a page comes to `turn.letters`, however long the store is away."""
 
     def over(self, turn: Turn, claims: Sequence[Claim] | None) -> None:
         """The turn ended by itself; `claims` came with its last commit (None: none were asked for)."""

@@ -43,7 +43,7 @@ class Intake:
                 continue
             if len(claim.journal) < claim.journal_len:
                 self.coming.seen(claim.token)
-                self._spawn(self._read_on(claim))
+                self.spawn(self._read_on(claim))
             else:
                 self._enter(claim, claim.journal)
 
@@ -53,7 +53,7 @@ class Intake:
         status = after(RunStatus.running, event)
         release = Release(token=claim.token, status=status, ready=error is None, error=error)
         self.coming.done(claim.token)
-        self._spawn(self.release(release))
+        self.spawn(self.release(release))
         self._setup.free_slot()
 
     async def release(self, release: Release) -> None:
@@ -105,7 +105,8 @@ class Intake:
         for chore in self._chores:
             chore.cancel()
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do this beside the turns, as long as the lane lives."""
         task = asyncio.get_running_loop().create_task(work)
         self._chores.add(task)
         task.add_done_callback(self._chores.discard)

@@ -13,9 +13,11 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
-from pyrula_runtime.core.errors import LimitExceeded, StoreUnavailable
-from pyrula_runtime.core.limits import journal_fault, passes_warning
+from pyrula_runtime.core.entries import Completed, Entry, Failed
+from pyrula_runtime.core.errors import ErrorRecord, LimitExceeded, StoreUnavailable
+from pyrula_runtime.core.limits import entry_fault, journal_fault, passes_warning
 from pyrula_runtime.engine.mending import Written
+from pyrula_runtime.engine.payloads import Payloads
 from pyrula_runtime.stores.protocol import Append, Claim, ClaimRequest, Commit, Committed, Dossier, Ending
 
 # first pause before a commit is repeated after an outage, doubled up to the ceiling (seconds)
@@ -61,6 +63,16 @@ class JournalOwner(Protocol):
         """Tell people something about this run."""
 
 
+def storable(entry: Entry, payloads: Payloads) -> tuple[Entry, bytes]:
+    """An entry as it is stored; one that is too large becomes a failure that says so. CodecFailed."""
+    raw = payloads.dump_entry(entry)
+    if isinstance(entry, Completed) and (fault := entry_fault(f"the result of {entry.op}", len(raw))):
+        record = ErrorRecord(type=LimitExceeded.__name__, message=fault)
+        entry = Failed(op=entry.op, at_ms=entry.at_ms, error=record, message=entry.message)
+        raw = payloads.dump_entry(entry)
+    return entry, raw
+
+
 class Journaling:
     """The growing end of one run's journal."""
 
@@ -73,6 +85,7 @@ class Journaling:
         self._desk = desk
         self._owner = owner
         self._tail: list[bytes] = []
+        self._consumed: list[int] = []
         self._written = Written()
         self._to_send: deque[Commit] = deque()  # the first is under way; several while the store is mended
 
@@ -81,8 +94,11 @@ class Journaling:
         """Whether a commit is under way."""
         return bool(self._to_send)
 
-    def add(self, raw: bytes) -> None:
-        """Take an entry for the next commit. Raises LimitExceeded when the journal is full; the entry is left out."""
+    def add(self, raw: bytes, *, consumed: int = 0) -> None:
+        """Take an entry for the next commit, and note the message that it takes over, if any.
+
+        Raises LimitExceeded when the journal is full; the entry is left out.
+        """
         fault = journal_fault(self._length + 1, self._bytes + len(raw))
         if fault is not None:
             raise LimitExceeded(fault)
@@ -91,12 +107,15 @@ class Journaling:
         self._length += 1
         self._bytes += len(raw)
         self._tail.append(raw)
+        if consumed:
+            self._consumed.append(consumed)
 
     def flush(self, ending: Ending | None) -> None:
         """Send what is not committed, and the ending if there is one, unless a commit is under way."""
         if self._to_send or not (self._tail or ending):
             return
         entries, self._tail = tuple(self._tail), []
+        consumed, self._consumed = tuple(self._consumed), []
         dossier, self.dossier = self.dossier, None
         claim = self._desk.claim_request() if ending is not None else None
         self._to_send.append(
@@ -108,6 +127,7 @@ class Journaling:
                 ending=ending,
                 claim=claim,
                 dossier=dossier,
+                consumed=consumed,
             )
         )
         self._send(self._to_send[0])

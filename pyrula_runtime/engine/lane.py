@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -42,6 +42,9 @@ from pyrula_runtime.engine.turn import Turn
 from pyrula_runtime.stores.protocol import Claim, ClaimRequest, Commit, Committed, Release, Serves
 
 log = logging.getLogger("pyrula.lane")
+
+# how long a turn that has to read its inbox waits for a store that is away (seconds)
+_AFTER_OUTAGE_S = 1.0
 
 
 class Lane:
@@ -236,6 +239,22 @@ class Lane:
             call = replace(call, call=explained(call.call))
         return StepRun(self, turn, whose, asked, call)
 
+    def read_inbox(self, turn: Turn, after_seq: int) -> None:
+        self._intake.spawn(self._read_inbox(turn, after_seq))
+
+    async def _read_inbox(self, turn: Turn, after_seq: int) -> None:
+        while not turn.is_over:
+            try:
+                page = await self._setup.store.read_inbox(turn.run_id, after_seq)
+                turn.letters(self.payloads.opened_letters(page))
+                return
+            except StoreUnavailable as error:
+                self.outage(error)
+                await asyncio.sleep(_AFTER_OUTAGE_S)
+            except CodecFailed as error:
+                turn.suspend()
+                self.broken(turn, error)
+
     def commit(self, commit: Commit) -> asyncio.Future[Committed]:
         return self._setup.store.commit(commit)
 
@@ -283,6 +302,13 @@ class Lane:
             turn = self._turns.get(run_id)
             if turn is not None:
                 turn.cancel()
+
+    def tell(self, inbox: Mapping[str, int]) -> None:
+        """So many messages ever came for these runs."""
+        for run_id, inbox_len in inbox.items():
+            turn = self._turns.get(run_id)
+            if turn is not None:
+                turn.heard(inbox_len)
 
     def drop(self, tokens: Sequence[Token]) -> None:
         """These tokens are dead: end their turns without a trace."""

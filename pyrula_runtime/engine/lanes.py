@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.engine.coming import Coming
@@ -111,6 +111,11 @@ class Lanes:
         """The cancellation of these runs was requested."""
         for lane in self._lanes():
             lane.post(lane.cancel, run_ids)
+
+    def tell(self, inbox: Mapping[str, int]) -> None:
+        """So many messages ever came for these runs."""
+        for lane in self._lanes():
+            lane.post(lane.tell, inbox)
 
     def drop(self, tokens: Sequence[Token]) -> None:
         """These tokens are dead: end their turns without a trace."""

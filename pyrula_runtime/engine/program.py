@@ -7,11 +7,13 @@ registry. Everything that crosses is JSON: inputs, results, outcomes.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from pyrula_runtime.core.entries import Json, OpKind
 from pyrula_runtime.core.retry import ONCE, Retry
+from pyrula_runtime.core.scheduling import Declaration
 from pyrula_runtime.options import Isolation
 
 
@@ -44,6 +46,8 @@ class WaitCall:
 
     for_ms: it is over so long after the body asked for it, by the body's time.
     until_ms: or at this time, in milliseconds since the epoch.
+    hears: the name of the messages of which the first brings its outcome.
+    late: what is told if it is over by time, where that is a failure.
     from_json: what the body gets for its outcome, the same live and replayed; raises InputError if it does not fit.
     """
 
@@ -51,6 +55,8 @@ class WaitCall:
     name: str
     for_ms: int | None = None
     until_ms: int | None = None
+    hears: str | None = None
+    late: str = ""
     from_json: Callable[[Json], Any] = _as_it_is
 
 
@@ -88,6 +94,12 @@ class SyncOperations(Protocol):
     def ask(self, requests: Sequence[Request]) -> list[Any]:
         """Have operations side by side; their values in order, the error of the first that fails in journal order."""
 
+    def ask_first(self, requests: Sequence[Request]) -> tuple[int, Any]:
+        """Have operations side by side until the first has its outcome: which it is, and its value."""
+
+    def limited(self, request: WaitCall) -> AbstractContextManager[None]:
+        """Inside, operations end with the error of this wait as soon as it is over."""
+
     def derive(self, name: str) -> bytes:
         """32 bytes that belong to the next call of this name."""
 
@@ -100,6 +112,14 @@ class SyncOperations(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Trigger:
+    """An event that starts a workflow, if what it carries is admitted; without `admits` whatever it carries."""
+
+    event: str
+    admits: Callable[[Any], object] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
     """A workflow as the engine sees it. Exactly one of `start` and `run` is given.
 
@@ -107,6 +127,7 @@ class Program:
     run: the whole body; runs in a thread of its own.
     to_json: the result as JSON; raises InputError if it cannot be.
     isolation: where its turns run; None leaves it to the worker.
+    schedule, triggers: what starts it beside those who submit it.
     """
 
     name: str
@@ -116,6 +137,8 @@ class Program:
     to_json: Callable[[Any], Json]
     timeout_s: float | None = None
     isolation: Isolation | None = None
+    schedule: Declaration | None = None
+    triggers: tuple[Trigger, ...] = ()
 
     def is_isolated(self, otherwise: Isolation) -> bool:
         """Whether each of its turns has a lane of its own. A plain function has a thread of its own anyway."""

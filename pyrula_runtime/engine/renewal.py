@@ -1,8 +1,8 @@
 """Renewal: keeps the locks of running turns alive, from a thread that user code cannot block.
 
-The same call tells which tokens are dead (their turns end without a trace) and which runs were cancelled; a store's
-`attention` wake asks for it out of turn, so a cancel is seen at once, and within a third of a lock's life if the wake
-was lost.
+The same call tells which tokens are dead (their turns end without a trace), which runs were cancelled, and how many
+messages came for them; a store's `attention` wake asks for it out of turn, so a cancel or a signal is seen at once, and
+within a third of a lock's life if the wake was lost.
 """
 
 from __future__ import annotations
@@ -32,3 +32,5 @@ class Renewal:
                 self._lanes.drop([token for token in group if token.run_id in renewed.lost])
             if renewed.cancelled:
                 self._lanes.cancel(tuple(renewed.cancelled))
+            if renewed.inbox:
+                self._lanes.tell(renewed.inbox)

@@ -19,7 +19,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import replace
 
 from pyrula_runtime.core.cursor import Asked, Cursor
 from pyrula_runtime.core.entries import (
@@ -35,24 +34,25 @@ from pyrula_runtime.core.entries import (
 )
 from pyrula_runtime.core.errors import (
     BodyStuck,
+    CodecFailed,
     ErrorRecord,
     InputError,
     JournalMismatch,
     LimitExceeded,
     RunTimeout,
 )
-from pyrula_runtime.core.limits import entry_fault
-from pyrula_runtime.core.status import RunEvent, RunStatus, after
+from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.core.waiting import given_back
+from pyrula_runtime.engine import endings
 from pyrula_runtime.engine.blows import Blows
-from pyrula_runtime.engine.codec import dump_entry, dump_error, dump_json
 from pyrula_runtime.engine.failure import raised_for, record_of
 from pyrula_runtime.engine.host import Host, Performing
-from pyrula_runtime.engine.journaling import Journaling
+from pyrula_runtime.engine.journaling import Journaling, storable
 from pyrula_runtime.engine.probation import Probation
 from pyrula_runtime.engine.program import Program, Request, StepCall
 from pyrula_runtime.engine.store_time import StoreTime
 from pyrula_runtime.engine.waits import Waits
-from pyrula_runtime.stores.protocol import Claim, Committed, Ending, Wait
+from pyrula_runtime.stores.protocol import Claim, Committed, Ending, Received
 
 _STUCK = (
     "the workflow waits for something that no durable operation brings (an asyncio event, queue or future that nothing "
@@ -82,7 +82,7 @@ class Turn:
         self._performing: dict[str, Performing] = {}
         self._ending: Ending | None = None
         self._fault: Exception | None = None
-        self._waits = Waits()
+        self._waits = Waits(given_back(journal), claim.inbox, claim.inbox_len)
         self._blows = Blows(claim, program.timeout_s, journal, self._cursor)
         self._alarm: asyncio.TimerHandle | None = None
         self._probation = Probation.of(claim)
@@ -96,7 +96,7 @@ class Turn:
         # an empty journal would not do: a worker may have died in the first step, and what it did wants compensation
         no_code_ran = self.claim.token.fence == 1
         if no_code_ran and self.claim.cancel_requested:
-            self._end(RunEvent.cancelled)
+            self._end(endings.cancelled())
             self._flush()
             return
         self._body.start()
@@ -155,18 +155,20 @@ class Turn:
     def ended(self, value: object, error: BaseException | None) -> None:
         try:
             self._cursor.check_ended()
-        except JournalMismatch as mismatch:
-            self._fault = mismatch
-            return
+            self._end(self._ending_by(value, error))
+        except (JournalMismatch, CodecFailed) as fault:
+            self._fault = fault
+
+    def _ending_by(self, value: object, error: BaseException | None) -> Ending:
+        payloads, blow = self._host.payloads, self._blows.struck_by
         if error is None:
-            self._end_with_value(value)
-        elif isinstance(error, asyncio.CancelledError) and self._blows.struck_by is RunStatus.cancelled:
-            self._end(RunEvent.cancelled)
-        elif isinstance(error, asyncio.CancelledError) and self._blows.struck_by is RunStatus.failed:
-            timeout = RunTimeout(f"the run took longer than its timeout of {self.program.timeout_s} s")
-            self._end(RunEvent.fail, error=record_of(timeout))
-        else:
-            self._end(RunEvent.fail, error=record_of(error))
+            return endings.returned(self.program, value, payloads)
+        if blow is not None and isinstance(error, asyncio.CancelledError):
+            return endings.cancelled() if blow is RunStatus.cancelled else endings.failed(self._timeout(), payloads)
+        return endings.failed(record_of(error), payloads)
+
+    def _timeout(self) -> ErrorRecord:
+        return record_of(RunTimeout(f"the run took longer than its timeout of {self.program.timeout_s} s"))
 
     # what performed steps report
 
@@ -178,6 +180,18 @@ class Turn:
     def attempt_failed(self, entry: AttemptFailed) -> None:
         """A step failed and will be tried again."""
         self._receive(entry)
+
+    # messages
+
+    def heard(self, inbox_len: int) -> None:
+        """So many messages ever came for the run."""
+        self._waits.tell(inbox_len)
+        self.parked()
+
+    def letters(self, page: Sequence[Received]) -> None:
+        """What the host has found in the inbox."""
+        self._waits.bring(page)
+        self.parked()
 
     # the gate
 
@@ -262,16 +276,13 @@ class Turn:
 
     def _record(self, entry: Entry) -> Entry:
         """Put an entry at the journal's end (uncommitted yet); what is too large becomes a failure that says so."""
-        raw = dump_entry(entry)
-        if isinstance(entry, Completed) and (fault := entry_fault(f"the result of {entry.op}", len(raw))):
-            record = ErrorRecord(type=LimitExceeded.__name__, message=fault)
-            entry = Failed(op=entry.op, at_ms=entry.at_ms, error=record)
-            raw = dump_entry(entry)
-        self._cursor.append(entry)
         try:
-            self._journal.add(raw)
-        except LimitExceeded as full:
-            self._fault = self._fault or full
+            entry, raw = storable(entry, self._host.payloads)
+            self._journal.add(raw, consumed=entry.message if isinstance(entry, Completed | Failed) else 0)
+        except (LimitExceeded, CodecFailed) as fault:
+            self._fault = self._fault or fault
+        self._cursor.append(entry)
+        if self._fault is not None:
             return entry
         if self._probation is not None and self._probation.passes(entry):
             self._is_cleared()
@@ -294,20 +305,21 @@ class Turn:
         self._start_steps()
 
     def _rest(self) -> None:
-        """End the turn if nothing but time can bring the run on; while it goes on, look again in time."""
-        due_ms = min(filter(None, (self._waits.due_ms, self._blows.due_ms)), default=None)
+        """End the turn if nothing but time or a message can bring the run on; while it goes on, look again in time."""
+        if (after_seq := self._waits.read_on()) is not None:
+            self._host.read_inbox(self, after_seq)
+        due_ms = min((ms for ms in (self._waits.due_ms, self._blows.due_ms) if ms is not None), default=None)
         left_ms = None if due_ms is None else due_ms - self.store_ms()
         if self._only_waits() and (left_ms is None or left_ms > _SHORT_MS):
             self._body.suspend()
-            wake = after(RunStatus.waiting, RunEvent.wake)
-            wait = Wait(due_ms=due_ms, inbox_seen=None, wake_status=wake, cancel_seen=self._blows.cancel_taken)
-            self._end(RunEvent.suspend, wait=wait)
+            seen = self._waits.inbox_seen
+            self._end(endings.suspended(due_ms, seen, cancel_seen=self._blows.cancel_taken))
         else:
             self._look_again(left_ms)
 
     def _only_waits(self) -> bool:
         is_busy = self._performing or self._to_start or self._coming or self._journal.is_writing
-        return self._body.is_parked and not is_busy and not self._cursor.replaying
+        return self._body.is_parked and not (is_busy or self._waits.is_reading or self._cursor.replaying)
 
     def _look_again(self, in_ms: int | None) -> None:
         if self._alarm is not None:
@@ -321,6 +333,7 @@ class Turn:
             self._stop()
             self._host.over(self, reply.claims if claimed else None)
             return
+        self._waits.tell(reply.inbox_len)
         if reply.cancel_requested:
             self.cancel()
         self._flush()
@@ -346,36 +359,15 @@ class Turn:
 
     # ending
 
-    def _end_with_value(self, value: object) -> None:
-        try:
-            raw = dump_json(self.program.to_json(value))
-            if (fault := entry_fault("the run's result", len(raw))) is not None:
-                raise LimitExceeded(fault)
-        except BaseException as error:  # noqa: BLE001 - what makes JSON of it may be the user's code
-            told = record_of(error)
-            self._end(RunEvent.fail, error=replace(told, message=f"result: {told.message}"))
-        else:
-            self._end(RunEvent.complete, result=raw)
-
     def _end_by_fault(self, fault: Exception) -> None:
-        """The code does not fit the journal, or the journal is full: the body unwinds and the run pauses or fails."""
+        """The body unwinds, and the run pauses or fails."""
         self._coming.clear()
         self._body.suspend()
-        event = RunEvent.mismatch if isinstance(fault, JournalMismatch) else RunEvent.fail
-        self._ending = None
-        self._end(event, error=ErrorRecord(type=type(fault).__name__, message=str(fault)))
+        self._end(endings.by_fault(fault))
         self._fault = None
 
-    def _end(
-        self,
-        event: RunEvent,
-        *,
-        result: bytes | None = None,
-        error: ErrorRecord | None = None,
-        wait: Wait | None = None,
-    ) -> None:
-        raw = None if error is None else dump_error(error)
-        self._ending = Ending(status=after(RunStatus.running, event), result=result, error=raw, wait=wait)
+    def _end(self, ending: Ending) -> None:
+        self._ending = ending
         self._stop_steps()
 
     def _stop_steps(self) -> None:

@@ -8,7 +8,8 @@ a body learns through either is the same in every replay.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, ParamSpec, TypeVar, cast, overload
@@ -18,11 +19,14 @@ from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.engine.current import Current, current
 from pyrula_runtime.engine.program import Operations, Request, SyncOperations
 from pyrula_runtime.workflows.logs import BodyLog
+from pyrula_runtime.workflows.racing import First, check_any, first
 from pyrula_runtime.workflows.steps import step_call
-from pyrula_runtime.workflows.waits import Duration, sleep_for, sleep_until
+from pyrula_runtime.workflows.time_limit import TimeLimit
+from pyrula_runtime.workflows.waits import Duration, signal, sleep_for, sleep_until, time_limit
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -106,6 +110,31 @@ class WorkflowContext(_Context):
         """Wait for this moment, a `datetime` with a time zone; at once over if it has passed."""
         return self._ask(sleep_until(moment))
 
+    @overload
+    def wait_signal(self, name: str, *, timeout: Duration | None = None) -> asyncio.Future[Any]: ...
+
+    @overload
+    def wait_signal(self, name: str, *, type: type[T], timeout: Duration | None = None) -> asyncio.Future[T]: ...
+
+    def wait_signal(self, name: str, *, type: Any = None, timeout: Duration | None = None) -> asyncio.Future[Any]:
+        """Wait for the next signal of this name: its payload, read as `type`, such as a model; kept if it came before.
+
+        Raises SignalTimeout after `timeout` seconds, InputError if the payload does not fit.
+        """
+        return self._ask(signal(name, type, timeout))
+
+    def timeout(self, duration: Duration) -> TimeLimit:
+        """`async with ctx.timeout(seconds):` cancels what takes longer and raises WaitTimeout, a TimeoutError."""
+        limit = time_limit(duration)
+        return TimeLimit(lambda: self._ask(limit))
+
+    async def first(self, *operations: Awaitable[R]) -> First[R]:
+        """Wait for the first of several operations: `which, value = await ctx.first(...)`; the others are cancelled.
+
+        If the first fails, its error is raised.
+        """
+        return await first(operations)
+
     def _ask(self, request: Request) -> asyncio.Future[Any]:
         return cast("asyncio.Future[Any]", self._operations.ask(request))
 
@@ -137,20 +166,77 @@ class SyncWorkflowContext(_Context):
         self._operations.ask([sleep_until(moment)])
 
     @overload
+    def wait_signal(self, name: str, *, timeout: Duration | None = None) -> Any: ...
+
+    @overload
+    def wait_signal(self, name: str, *, type: type[T], timeout: Duration | None = None) -> T: ...
+
+    def wait_signal(self, name: str, *, type: Any = None, timeout: Duration | None = None) -> Any:
+        """Wait for the next signal of this name: its payload, read as `type`, such as a model; kept if it came before.
+
+        Raises SignalTimeout after `timeout` seconds, InputError if the payload does not fit.
+        """
+        return self._operations.ask([signal(name, type, timeout)])[0]
+
+    def timeout(self, duration: Duration) -> AbstractContextManager[None]:
+        """`with ctx.timeout(seconds):` gives up what takes longer and raises WaitTimeout, a TimeoutError."""
+        return self._operations.limited(time_limit(duration))
+
+    @overload
     def gather(self, *calls: partial[Coroutine[Any, Any, R]]) -> list[R]: ...
 
     @overload
     def gather(self, *calls: partial[R]) -> list[R]: ...
 
-    def gather(self, *calls: partial[Any]) -> list[Any]:
-        """Perform steps side by side, each given as `functools.partial(function, ...)`: their values, in order.
+    @overload
+    def gather(self, *calls: partial[Any]) -> list[Any]: ...
 
-        Raises `StepFailed` of the first that fails; the others go on unheard.
+    def gather(self, *calls: partial[Any]) -> list[Any]:
+        """Have operations side by side: their values, in order.
+
+        A step is given as `functools.partial(function, ...)`, anything else as `functools.partial(ctx.sleep, ...)`.
+        Raises the error of the first that fails; the others go on unheard.
         """
-        for call in calls:
-            if not isinstance(call, partial):
-                raise UsageError(
-                    f"gather takes steps as functools.partial(function, arguments...), not {call!r}; in a plain "
-                    f"workflow a call would be performed at once"
-                )
-        return self._operations.ask([step_call(call.func, call.args, call.keywords) for call in calls])
+        return self._operations.ask([self._request(call, "gather") for call in calls])
+
+    @overload
+    def first(self, *calls: partial[Coroutine[Any, Any, R]]) -> First[R]: ...
+
+    @overload
+    def first(self, *calls: partial[R]) -> First[R]: ...
+
+    @overload
+    def first(self, *calls: partial[Any]) -> First[Any]: ...
+
+    def first(self, *calls: partial[Any]) -> First[Any]:
+        """Wait for the first of several operations, given as for `gather`; the others are cancelled.
+
+        `which, value = ctx.first(...)`. If the first fails, its error is raised.
+        """
+        check_any(calls)
+        return First(*self._operations.ask_first([self._request(call, "first") for call in calls]))
+
+    def _request(self, call: object, of: str) -> Request:
+        if not isinstance(call, partial):
+            raise UsageError(
+                f"{of} takes operations as functools.partial(function, arguments...), not {call!r}; in a plain "
+                f"workflow a call would be performed at once"
+            )
+        if getattr(call.func, "__self__", None) is not self:
+            return step_call(call.func, call.args, call.keywords)
+        build = _REQUESTS.get(call.func.__name__)
+        if build is None:
+            raise UsageError(f"{of} cannot have ctx.{call.func.__name__} beside other operations")
+        return build(*call.args, **call.keywords)
+
+
+def _signal(name: str, *, type: Any = None, timeout: Duration | None = None) -> Request:
+    return signal(name, type, timeout)
+
+
+# what methods of a plain workflow's context ask for, where they stand beside others
+_REQUESTS: dict[str, Callable[..., Request]] = {
+    "sleep": sleep_for,
+    "sleep_until": sleep_until,
+    "wait_signal": _signal,
+}

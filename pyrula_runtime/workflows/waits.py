@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from pyrula_runtime.core.entries import OpKind
 from pyrula_runtime.core.errors import UsageError
+from pyrula_runtime.core.ids import checked_name
 from pyrula_runtime.engine.program import WaitCall
+from pyrula_runtime.forms.form import ANY, form_of
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _MS = timedelta(milliseconds=1)
@@ -31,6 +34,27 @@ def sleep_until(moment: datetime) -> WaitCall:
             f"ctx.sleep_until({moment!r}): the datetime must say its time zone, as datetime(..., tzinfo=UTC) does"
         )
     return WaitCall(kind=OpKind.sleep, name="sleep", until_ms=math.ceil((moment - _EPOCH) / _MS))
+
+
+def signal(name: str, type: Any, timeout: Duration | None) -> WaitCall:
+    """The next signal of this name, its payload read as `type`."""
+    name = checked_name(name, "signal")
+    what = f"the payload of signal {name!r}"
+    for_ms = None if timeout is None else duration_ms(timeout, f"ctx.wait_signal({name!r}), timeout")
+    return WaitCall(
+        kind=OpKind.signal,
+        name=name,
+        for_ms=for_ms,
+        hears=name,
+        late=f"no signal {name!r} came within {(for_ms or 0) / 1000:g} s",
+        from_json=ANY.from_json if type is None else form_of(type).told_of(what).from_json,
+    )
+
+
+def time_limit(duration: Duration) -> WaitCall:
+    """The end of a `ctx.timeout`."""
+    for_ms = duration_ms(duration, "ctx.timeout")
+    return WaitCall(kind=OpKind.timeout, name="timeout", for_ms=for_ms, late=f"it took longer than {for_ms / 1000:g} s")
 
 
 def duration_ms(duration: object, of: str) -> int:

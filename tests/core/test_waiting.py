@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pyrula_runtime.core.entries import Op, OpKind
-from pyrula_runtime.core.waiting import Letter, OpenWait, OpenWaits, Settled, child_letters
+from pyrula_runtime.core.entries import Completed, Entry, Op, OpKind
+from pyrula_runtime.core.waiting import Letter, OpenWait, OpenWaits, Settled, child_letters, given_back
+from tests.core.journals import completed, requeued
 
 
 def wait(op_id: str, due_ms: int | None = None, hears: str | None = None) -> OpenWait:
@@ -11,7 +12,7 @@ def wait(op_id: str, due_ms: int | None = None, hears: str | None = None) -> Ope
 
 
 def letter(seq: int, name: str = "go") -> Letter:
-    return Letter(seq=seq, name=name, body=b"%d" % seq)
+    return Letter(seq=seq, name=name, value=seq)
 
 
 def waits(*opened: OpenWait) -> OpenWaits:
@@ -101,3 +102,17 @@ def test_what_a_child_tells_whom_nobody_waits_for_is_a_stray() -> None:
     assert open_waits.take_strays() == (2, 4)
     assert open_waits.take_strays() == ()
     assert settled(open_waits) == [("a", 1)]
+
+
+def heard(op_id: str, message: int) -> Completed:
+    return Completed(op=Op(op_id=op_id, kind=OpKind.signal, name="go"), at_ms=0, value=message, message=message)
+
+
+def test_signals_of_voided_entries_come_again_in_their_order() -> None:
+    journal: list[Entry] = [heard("go#1", 1), completed("a#1"), heard("go#2", 4), heard("go#3", 2), requeued(1)]
+    assert given_back(journal) == [letter(2), letter(4)]
+    assert given_back(journal[:4]) == []
+
+
+def test_a_signal_that_was_taken_over_again_does_not_come_a_third_time() -> None:
+    assert given_back([heard("go#1", 1), requeued(0), heard("go#1", 1)]) == []

@@ -13,6 +13,7 @@ from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.engine.body import AsyncBody, Body
 from pyrula_runtime.engine.codec import load_entry
+from pyrula_runtime.engine.payloads import PLAIN
 from pyrula_runtime.engine.program import Operations, Program, StepCall, WaitCall
 from pyrula_runtime.engine.turn import Turn
 from pyrula_runtime.stores.protocol import Append, Claim, ClaimRequest, Commit, Committed
@@ -29,7 +30,7 @@ def call(name: str = "work", **policy: Any) -> StepCall:
 
 
 class Ops:
-    """What the bodies of these tests get: a step by name, and a sleep."""
+    """What the bodies of these tests get: a step by name, a sleep, a signal."""
 
     def __init__(self, operations: Operations) -> None:
         self.operations = operations
@@ -41,6 +42,10 @@ class Ops:
     def sleep(self, ms: int) -> Awaitable[Any]:
         """Wait for so many milliseconds."""
         return self.operations.ask(WaitCall(kind=OpKind.sleep, name="sleep", for_ms=ms))
+
+    def signal(self, name: str = "go", for_ms: int | None = None) -> Awaitable[Any]:
+        """Wait for a signal."""
+        return self.operations.ask(WaitCall(kind=OpKind.signal, name=name, hears=name, for_ms=for_ms, late="too late"))
 
 
 BodyFunction = Callable[[Ops], Coroutine[Any, Any, Any]]
@@ -90,6 +95,7 @@ class FakeHost:
     """Keeps what the turn did, in order; `log` names steps begun and commits sent."""
 
     lock_ttl_ms = 30_000
+    payloads = PLAIN
 
     def __init__(self) -> None:
         self.clock_ms = 1_000
@@ -103,6 +109,7 @@ class FakeHost:
         self.accepted: list[Claim] = []
         self.next_claims: tuple[Claim, ...] = ()
         self.committing = asyncio.Event()
+        self.reading: list[int] = []  # after which messages somebody reads the inbox
 
     def mono_ms(self) -> int:
         return self.clock_ms
@@ -116,6 +123,9 @@ class FakeHost:
         self.log.append(f"begin {asked.op.op_id}")
         begun = self.steps[asked.op.op_id] = FakePerforming(turn, asked)
         return begun
+
+    def read_inbox(self, turn: Turn, after_seq: int) -> None:
+        self.reading.append(after_seq)
 
     def commit(self, commit: Commit) -> asyncio.Future[Committed]:
         self.log.append(f"commit {len(commit.entries)}")
@@ -154,7 +164,9 @@ class FakeHost:
         turn.begin()
         return turn
 
-    async def answer(self, append: Append = Append.done, *, cancel_requested: bool = False) -> Commit:
+    async def answer(
+        self, append: Append = Append.done, *, cancel_requested: bool = False, inbox_len: int = 0
+    ) -> Commit:
         """Answer the oldest commit."""
         commit, future = self.commits.pop(0)
         if append is Append.done:
@@ -162,7 +174,11 @@ class FakeHost:
             self.ended = commit if commit.ending is not None else None
         future.set_result(
             Committed(
-                append=append, length=len(self.journal), cancel_requested=cancel_requested, claims=self.next_claims
+                append=append,
+                length=len(self.journal),
+                cancel_requested=cancel_requested,
+                claims=self.next_claims,
+                inbox_len=inbox_len,
             )
         )
         await settle()

@@ -33,8 +33,8 @@ async def refused(act: Callable[[], Awaitable[Any]]) -> str:
 @pytest.mark.parametrize(
     ("act", "hint"),
     [
-        (lambda: asyncio.sleep(1), "@step(timeout=...)"),
-        (lambda: asyncio.wait_for(asyncio.get_running_loop().create_future(), 1), "@step(timeout=...)"),
+        (lambda: asyncio.sleep(1), "ctx.sleep(seconds)"),
+        (lambda: asyncio.wait_for(asyncio.get_running_loop().create_future(), 1), "ctx.timeout(seconds)"),
         (lambda: asyncio.to_thread(print), "ctx.step"),
         (lambda: asyncio.open_connection("127.0.0.1", 1), "ctx.step"),
         (lambda: asyncio.create_subprocess_exec("true"), "ctx.step"),

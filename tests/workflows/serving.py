@@ -8,11 +8,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from pyrula.workflows import WorkflowClient, open_store
+from pyrula.workflows import RunHandle, RunStatus, WorkflowClient, open_store
 from pyrula_runtime.options import Isolation, WorkerOptions
 from pyrula_runtime.worker import Worker, WorkerSetup
 from pyrula_runtime.workflows.programs import program_of
 from pyrula_runtime.workflows.workflow import Workflow
+from tests.store.samples import until
 
 LIMIT_S = 20.0  # only a failing test waits so long
 ISOLATION: Isolation = "lane"  # where workers run async turns; tests may change it
@@ -46,3 +47,12 @@ async def served(folder: Path, *workflows: Workflow[..., Any, Any]) -> AsyncIter
     """A client of a store whose runs of these workflows are executed."""
     async with WorkflowClient(open_store(url_in(folder))) as client, worker_in(folder, *workflows):
         yield client
+
+
+async def has_come_to(run: RunHandle[Any], status: RunStatus) -> None:
+    """Return when the run stands so."""
+
+    async def is_there() -> bool:
+        return await run.status() is status
+
+    await asyncio.wait_for(until(is_there), LIMIT_S)

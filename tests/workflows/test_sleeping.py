@@ -19,11 +19,10 @@ from pyrula.workflows import (
     step,
     workflow,
 )
-from pyrula_runtime.client.handle import RunHandle
 from pyrula_runtime.engine.turn import Turn
 from tests.store.samples import until
 from tests.workflows import serving
-from tests.workflows.serving import LIMIT_S, served, url_in, worker_in
+from tests.workflows.serving import LIMIT_S, has_come_to, served, url_in, worker_in
 
 _made: list[str] = []
 
@@ -81,28 +80,19 @@ def plain_sleeps_long(ctx: SyncWorkflowContext) -> None:
     ctx.sleep(timedelta(days=30))
 
 
-async def stands(run: RunHandle[Any], status: RunStatus) -> None:
-    """Return when the run has come to this status."""
-
-    async def is_there() -> bool:
-        return await run.status() is status
-
-    await until(is_there)
-
-
 @pytest.mark.parametrize("flow", [sleeps_long, plain_sleeps_long])
 async def test_a_run_that_sleeps_is_no_turn_of_any_worker_and_can_be_cancelled(flow: Any, tmp_path: Path) -> None:
     async with WorkflowClient(open_store(url_in(tmp_path))) as client, worker_in(tmp_path, flow) as worker:
         runs = [await client.submit(flow, None) for _ in range(3)]
         for run in runs:
-            await stands(run, RunStatus.waiting)
+            await has_come_to(run, RunStatus.waiting)
 
         async def is_idle() -> bool:
             return worker.turns_running == 0
 
         await until(is_idle)
         await runs[0].cancel()
-        await stands(runs[0], RunStatus.cancelled)
+        await has_come_to(runs[0], RunStatus.cancelled)
         assert await runs[1].status() is RunStatus.waiting
 
 
@@ -110,7 +100,7 @@ async def test_nothing_of_a_run_that_sleeps_is_left_in_memory(tmp_path: Path) ->
     async with served(tmp_path, sleeps_long) as client:
         runs = [await client.submit(sleeps_long, None) for _ in range(3)]
         for run in runs:
-            await stands(run, RunStatus.waiting)
+            await has_come_to(run, RunStatus.waiting)
 
         async def is_gone() -> bool:
             gc.collect()

@@ -1,0 +1,52 @@
+"""How a run ends by its code: what the last commit of its turn says about value or error."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyrula_runtime.core.errors import CodecFailed, ErrorRecord, JournalMismatch, LimitExceeded
+from pyrula_runtime.core.limits import entry_fault
+from pyrula_runtime.core.status import RunEvent, RunStatus, after
+from pyrula_runtime.engine.codec import dump_error
+from pyrula_runtime.engine.failure import record_of
+from pyrula_runtime.engine.payloads import Payloads
+from pyrula_runtime.engine.program import Program
+from pyrula_runtime.stores.protocol import Ending, Wait
+
+
+def returned(program: Program, value: object, payloads: Payloads) -> Ending:
+    """The code returned this: the run completes, or fails because nobody could store it. CodecFailed."""
+    try:
+        raw = payloads.dump_json(program.to_json(value))
+        if (fault := entry_fault("the run's result", len(raw))) is not None:
+            raise LimitExceeded(fault)
+    except CodecFailed:
+        raise
+    except BaseException as error:  # noqa: BLE001 - what makes JSON of it may be the user's code
+        told = record_of(error)
+        return failed(replace(told, message=f"result: {told.message}"), payloads)
+    return Ending(status=after(RunStatus.running, RunEvent.complete), result=raw)
+
+
+def failed(error: ErrorRecord, payloads: Payloads) -> Ending:
+    """The code raised this. CodecFailed."""
+    return Ending(status=after(RunStatus.running, RunEvent.fail), error=payloads.dump_error(error))
+
+
+def cancelled() -> Ending:
+    """A cancel has unwound the code, or found none."""
+    return Ending(status=after(RunStatus.running, RunEvent.cancelled))
+
+
+def by_fault(fault: Exception) -> Ending:
+    """Code or codec do not fit the journal, and somebody has to look; or the code cannot go on, and the run fails."""
+    event = RunEvent.mismatch if isinstance(fault, JournalMismatch | CodecFailed) else RunEvent.fail
+    error = ErrorRecord(type=type(fault).__name__, message=str(fault))
+    return Ending(status=after(RunStatus.running, event), error=dump_error(error))
+
+
+def suspended(due_ms: int | None, inbox_seen: int | None, *, cancel_seen: bool) -> Ending:
+    """Nothing is left to do but to wait."""
+    wake = after(RunStatus.waiting, RunEvent.wake)
+    wait = Wait(due_ms=due_ms, inbox_seen=inbox_seen, wake_status=wake, cancel_seen=cancel_seen)
+    return Ending(status=after(RunStatus.running, RunEvent.suspend), wait=wait)
