@@ -1,8 +1,8 @@
 """Durable workflows: define them, submit their runs, wait for what comes of them."""
 
+from pyrula_runtime.client.bulk import Bulk, BulkResult
 from pyrula_runtime.client.handle import RunHandle
 from pyrula_runtime.client.opening import open_store
-from pyrula_runtime.client.requeueing import Requeueing, RequeueResult
 from pyrula_runtime.client.telling import RunSummary
 from pyrula_runtime.client.workflow_client import WorkflowClient
 from pyrula_runtime.core.errors import (
@@ -42,6 +42,8 @@ from pyrula_runtime.workflows.registry import workflow
 from pyrula_runtime.workflows.steps import step
 
 __all__ = [
+    "Bulk",
+    "BulkResult",
     "ChildFailed",
     "Codec",
     "CodecFailed",
@@ -54,8 +56,6 @@ __all__ = [
     "JournalMismatch",
     "LimitExceeded",
     "PyrulaError",
-    "RequeueResult",
-    "Requeueing",
     "Retry",
     "RunCancelled",
     "RunEnded",

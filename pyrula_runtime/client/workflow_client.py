@@ -11,17 +11,17 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
-from pyrula_runtime.client import listing, operating, requeueing, submitting, telling
+from pyrula_runtime.client import listing, operating, submitting, telling
+from pyrula_runtime.client.bulk import Bulk, Deed, chosen
 from pyrula_runtime.client.door import Door
 from pyrula_runtime.client.endings import Endings
 from pyrula_runtime.client.handle import RunHandle
 from pyrula_runtime.client.outcome import outcome
-from pyrula_runtime.client.requeueing import Requeueing
 from pyrula_runtime.client.submittable import Submittable, known
 from pyrula_runtime.client.telling import RunSummary
+from pyrula_runtime.core.acts import MOST, Act, Wish, act_of, choice
 from pyrula_runtime.core.errors import IllegalTransition, RunNotFound, StoreUnavailable, UsageError
 from pyrula_runtime.core.ids import checked_name, checked_run_id
-from pyrula_runtime.core.requeueing import MOST, choice
 from pyrula_runtime.core.status import DELIVERY, RunStatus
 from pyrula_runtime.core.why import SILENT_AFTER_MS, nobody_serves
 from pyrula_runtime.engine.payloads import Codec, Payloads
@@ -101,6 +101,7 @@ class WorkflowClient:
         new = submitting.new_run(workflow, input, idempotency_key, run_id, self._idempotency_ttl_ms)
         new = submitting.sealed_run(new, self._door.payloads)
         store = await self._door.store()
+        new = submitting.with_id(new, store)
         if isinstance(workflow, str):
             with contextlib.suppress(StoreUnavailable):  # a hint is no reason to fail a submit
                 await self._tell_if_unserved(store, workflow)
@@ -220,8 +221,31 @@ class WorkflowClient:
         """Send a failed, quarantined or paused run on after a fix. IllegalTransition for any other."""
         await operating.requeue(self._door, run_id, _now_ms())
 
-    async def requeueable(
+    async def pause(self, run_id: str) -> None:
+        """Take a run from its worker and keep it until it is resumed; a step under way is performed again then.
+
+        IllegalTransition if it has ended.
+        """
+        await operating.pause(self._door, run_id)
+
+    async def resume(self, run_id: str) -> None:
+        """Let a paused run go on. IllegalTransition if it has ended."""
+        await operating.resume(self._door, run_id, _now_ms())
+
+    async def fork(self, run_id: str, step: str | None = None, *, version: str | None = None) -> RunHandle[Any]:
+        """Begin a new run with what this one recorded before a step, and return its handle; this one stays as it is.
+
+        `step` is an operation's id, as `describe` shows it, or its name if that is unique; unset, the step whose
+        failure ended the run, or the end of its journal. The new run is pinned as this one is, or to `version`. Its
+        steps have idempotency keys of their own.
+        """
+        fork_id = await Deed(act=Act.fork, step=step, version=version).do(self._door, run_id)
+        assert fork_id is not None
+        return RunHandle(self, (await self._door.record(fork_id)).workflow, fork_id)
+
+    async def choose(
         self,
+        act: Act | str,
         workflow: Submittable[Any] | str | None = None,
         status: Statuses | None = None,
         *,
@@ -230,24 +254,39 @@ class WorkflowClient:
         newer_than: float | None = None,
         limit: int | None = None,
     ) -> tuple[RunSummary, ...]:
-        """The runs that failed, were quarantined or are paused, oldest first; `limit` takes the oldest of them.
+        """The runs that can be cancelled, paused, resumed, requeued or forked (`act`), oldest first.
 
         `cause` is what a run was quarantined for, such as "loop_blocked". `older_than` and `newer_than` say how many
-        seconds ago a run ended; a paused one, was submitted. Nothing is changed: that is for `requeue_many`.
+        seconds ago a run ended; one that has not ended, was submitted. `limit` takes the oldest of them. Nothing is
+        changed: that is for `bulk`.
         """
-        statuses = None if status is None else _statuses(status)
-        of = choice(statuses, cause, older_than, newer_than, _now_ms())
+        wanted = Wish(
+            statuses=None if status is None else _statuses(status),
+            cause=cause,
+            older_than_s=older_than,
+            newer_than_s=newer_than,
+        )
+        of = choice(act_of(act), wanted, _now_ms())
         name = None if workflow is None else submitting.name_of(workflow)
         most = MOST if limit is None else listing.checked_limit(limit, MOST)
-        return await requeueing.chosen(self._door, name, of, most)
+        return await chosen(self._door, name, of, most)
 
-    def requeue_many(self, runs: Iterable[str | RunSummary], *, rate: float | None = None) -> Requeueing:
-        """Send runs on, `rate` a second, evenly spaced: `async for result in client.requeue_many(runs, rate=5)`.
+    def bulk(
+        self,
+        act: Act | str,
+        runs: Iterable[str | RunSummary],
+        *,
+        rate: float | None = None,
+        step: str | None = None,
+        version: str | None = None,
+    ) -> Bulk:
+        """Do it to runs, `rate` a second, evenly spaced: `async for result in client.bulk("requeue", runs, rate=5)`.
 
-        Runs are ids, or what `requeueable` gave; of these one that has changed since then is left alone. A run that
+        `act` is "cancel", "pause", "resume", "requeue" or "fork"; `step` and `version` are for forks. Runs are ids, or
+        what `choose` gave; of these one that has changed since then, other than by going on, is left alone. A run that
         refuses does not keep the others: its result says why.
         """
-        return Requeueing(self._door, runs, rate)
+        return Bulk(self._door, Deed(act=act_of(act), step=step, version=version), runs, rate)
 
 
 def _now_ms() -> int:
