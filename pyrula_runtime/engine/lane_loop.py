@@ -33,11 +33,15 @@ from pyrula_runtime.engine.posting import post
 from pyrula_runtime.engine.presence import Presence, ThreadSpan
 
 
-def lane_loop(presence: Presence) -> Any:
-    """A new event loop, of the kind that this process uses. Its `on_lane` is what it runs, `urgent` takes orders."""
-    plain = asyncio.new_event_loop()
-    kind: Any = type(plain)
-    plain.close()
+def lane_loop(presence: Presence, kind: Any = None) -> Any:
+    """A new event loop, of the kind that this process uses if none is given.
+
+    Its `on_lane` is what it runs, `urgent` takes orders.
+    """
+    if kind is None:
+        plain = asyncio.new_event_loop()
+        kind = type(plain)
+        plain.close()
     loop: Any = _recording_kind(kind)()
     loop.record(presence)
     return loop

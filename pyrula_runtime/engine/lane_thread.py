@@ -33,8 +33,10 @@ class LaneThread:
         on_end: Callable[[], None] = lambda: None,
         *,
         of_one_turn: bool = False,
+        kind: type[asyncio.AbstractEventLoop] | None = None,
     ) -> None:
-        loop = lane_loop(presence)
+        """`kind` is that of the loop; None, the kind that this process uses."""
+        loop = lane_loop(presence, kind)
         self.loop: asyncio.AbstractEventLoop = loop
         self.on_lane: OnLane = loop.on_lane
         self.urgent: Callable[[Callable[[], object]], None] = loop.urgent  # to be done before any more user code runs

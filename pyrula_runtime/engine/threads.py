@@ -79,6 +79,9 @@ class Threads:
             log.info("%d threads (%s) still run code that was given up", len(self._given_up), self._name)
             self._find_thread()
 
+    def told(self, job: Job) -> None:
+        """Whoever waits for this has been told of its end, by the thread that did it; for those who watch."""
+
     def shutdown(self) -> None:
         """Begin nothing any more; what runs is left to itself."""
         with self._news:
@@ -97,6 +100,7 @@ class Threads:
     def _work(self) -> None:
         while (job := self._next()) is not None:
             job.perform()
+            self.told(job)
             if not self._keeps_its_place(job):
                 return
 

@@ -36,6 +36,7 @@ class Deed(Enum):
     go_on = "go_on"
     twice = "twice"  # at `before`: send the call again; the second answer counts
     lose = "lose"  # at `sent`: the answer is lost, the caller hears StoreUnavailable
+    vanish = "vanish"  # the caller never hears anything; at `before` nothing is sent either
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,8 @@ class Seam:
         except PyrulaError as error:
             outer.set_exception(error)
             return outer
+        if deed is Deed.vanish:
+            return outer
         inner = asyncio.ensure_future(send())
         if deed is Deed.twice:
             inner.add_done_callback(_heard)
@@ -92,7 +95,10 @@ class Seam:
             return
         error = inner.exception()
         try:
-            if self._fault(Crossing(number, verb, Phase.sent)) is Deed.lose:
+            deed = self._fault(Crossing(number, verb, Phase.sent))
+            if deed is Deed.vanish:
+                return
+            if deed is Deed.lose:
                 raise StoreUnavailable(f"the answer to call {number} ({verb}) was lost")
         except PyrulaError as fault:
             error = fault

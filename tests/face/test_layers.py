@@ -21,6 +21,7 @@ LINES = """
     pyrula_runtime.worker pyrula_runtime.http pyrula_runtime.cli
     pyrula_runtime.upkeep
     pyrula_runtime.worker_setup
+    pyrula_runtime.testing
     pyrula_runtime.agents
     pyrula_runtime.workflows
     pyrula_runtime.engine pyrula_runtime.duties pyrula_runtime.client

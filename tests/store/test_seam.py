@@ -66,6 +66,15 @@ async def test_the_caller_goes_on_before_answered(store: Store, plan: Plan) -> N
     assert order == ["caller after 2 crossings"]
 
 
+@pytest.mark.parametrize(("phase", "is_done"), [(Phase.before, False), (Phase.sent, True)])
+async def test_a_call_that_vanishes_is_never_answered(store: Store, plan: Plan, phase: Phase, *, is_done: bool) -> None:
+    plan.at, plan.deed = ("submit", phase), Deed.vanish
+    submitting = asyncio.ensure_future(store.submit(new_run()))
+    await store.ping()
+    assert bool(await store.counts()) is is_done
+    assert not submitting.done()
+
+
 async def test_a_fault_before_sending_leaves_the_store_untouched(store: Store, plan: Plan) -> None:
     plan.at, plan.deed = ("submit", Phase.before), StoreUnavailable("cut")
     with pytest.raises(StoreUnavailable, match="cut"):

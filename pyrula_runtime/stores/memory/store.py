@@ -254,9 +254,10 @@ class MemoryStore(WaitingStore):
     @verb
     def read(self, run_id: str) -> p.RunRecord | None:
         run = self.world.runs.get(run_id)
-        return None if run is None else self._record(run)
+        return None if run is None else self.record(run)
 
-    def _record(self, run: Run) -> p.RunRecord:
+    def record(self, run: Run) -> p.RunRecord:
+        """The run as it stands."""
         return p.RunRecord(
             run_id=run.new.run_id,
             workflow=run.new.workflow,
@@ -304,7 +305,7 @@ class MemoryStore(WaitingStore):
             and (query.parent is None or (run.new.parent is not None and run.new.parent.run_id == query.parent))
             and (query.schedule_id is None or run.new.schedule_id == query.schedule_id)
         )
-        return tuple(self._record(run) for run in list(found)[: query.limit])
+        return tuple(self.record(run) for run in list(found)[: query.limit])
 
     @verb
     def counts(self, statuses: frozenset[RunStatus] = p.EVERY_STATUS) -> Mapping[tuple[str, RunStatus], int]:

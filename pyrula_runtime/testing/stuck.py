@@ -1,0 +1,50 @@
+"""Why a simulation does not go on, in sentences: what a test would otherwise hang on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pyrula_runtime.client.submittable import known
+from pyrula_runtime.core.errors import PyrulaError
+from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.engine.current import Current
+from pyrula_runtime.engine.payloads import PLAIN
+from pyrula_runtime.stores.protocol import RunRecord
+
+
+class SimulationStuck(PyrulaError):
+    """A run was to be played on, and nothing that it waits for will come by itself; the message says what it is."""
+
+
+def why_stuck(records: Iterable[RunRecord]) -> SimulationStuck:
+    """Nothing will ever happen any more, and these runs have not ended."""
+    return SimulationStuck(" ".join(map(_of_run, records)) or "No run is left that could go on.")
+
+
+def why_late(patience_s: float, on_loop: Sequence[Current], threads: int) -> SimulationStuck:
+    """Code was at work for too long."""
+    steps = [f"step {each.step!r} of run {each.run_id} (attempt {each.attempt})" for each in on_loop]
+    if threads:
+        steps.append(f"code in {threads} {'thread' if threads == 1 else 'threads'}")
+    return SimulationStuck(
+        f"{', '.join(steps)} is still at work after {patience_s:g} s of real time. What it waits for has to come from "
+        f"outside: fake the step, or give the simulation more patience=..."
+    )
+
+
+def _of_run(record: RunRecord) -> str:
+    return f"Run {record.run_id} of workflow {record.workflow!r} {_reason(record)}"
+
+
+def _reason(record: RunRecord) -> str:
+    if record.status is RunStatus.paused:
+        error = None if record.error is None else PLAIN.load_error(record.error)
+        return "was paused." if error is None else f"is paused: {str(error).rstrip('.')}."
+    if record.status is RunStatus.queued:
+        defined = known(record.workflow)
+        if defined is None:
+            return "is queued for a workflow that this process does not define: import its module first."
+        return (
+            f"is queued for version {record.version!r}, but the workflow that is defined here has {defined.version!r}."
+        )
+    return f"is {record.status} and waits for something that nobody brings."
