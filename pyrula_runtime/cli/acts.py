@@ -148,9 +148,10 @@ def requeue(**given: Any) -> int:
 @click.option("--version", metavar="TEXT", help="Pin the new runs to this version. [as the old ones are]")
 @_runs(Act.fork)
 def fork(**given: Any) -> int:
-    """Restart runs from a step, each as a new run; the old ones stay as they are.
+    """Restart runs from a step, each as a new run.
 
-    A new run begins with what the old one had recorded before that step. Exit code 1 if any refuses.
+    The old ones stay as they are. A new run begins with what the old one had recorded before that step. Exit code 1 if
+    any refuses.
     """
     return _done(Act.fork, given)
 
