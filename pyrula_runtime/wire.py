@@ -112,6 +112,7 @@ class Bury:
 class Stage(StrEnum):
     """How far the clerk is to stand in for a worker that lives and cannot speak."""
 
+    hand_on = "hand_on"  # give its shards to its neighbours
     renew = "renew"  # keep its locks alive
     evacuate = "evacuate"  # hand back what it holds but for one run, and keep that one's lock alive
     over = "over"  # it speaks again, or is dead

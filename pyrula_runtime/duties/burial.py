@@ -106,6 +106,7 @@ class Burial:
         return Look(freed=freed.run_ids, blamed=freed.blamed, final=True)
 
     async def _free(self, incarnation: str, finding: Finding | None) -> Freed:
+        await self._store.give_up_leases(incarnation)
         holdings = await self._store.holdings(incarnation)
         if not holdings:
             return Freed(run_ids=(), blamed=())

@@ -1,8 +1,9 @@
 """Standing in for a worker that lives and cannot speak, because somebody holds its GIL: nothing of it runs, nor renews.
 
-Its supervisor sees that and says how far to go. First the locks of all that it holds are kept alive; later all runs but
-one go back to the queue, uncharged, and only the blocking one's lock is kept. What the worker does on waking with a
-token that was handed back is refused by the store, so no harm is done if it wakes in between.
+Its supervisor sees that and says how far to go. At once its shards are handed to its neighbours, where a store has
+several; then the locks of all that it holds are kept alive; later all runs but one go back to the queue, uncharged, and
+only the blocking one's lock is kept. What the worker does on waking with a token that was handed back is refused by the
+store, so no harm is done if it wakes in between.
 
 Whatever it holds is asked of the store each time: a claim may have come to it while it stood still. The supervisor
 repeats what it said while it is so; if it falls silent, nobody knows any more whether the worker lives, and its locks
@@ -74,6 +75,9 @@ class StandingIn:
             if self._mono_ms() - mute.told_ms > self._lock_ttl_ms:
                 log.warning("nothing was heard of the mute worker %s for a lock's life: it is left alone", incarnation)
                 self.over(incarnation)
+                continue
+            await self._store.give_up_leases(incarnation)  # it can begin nothing; its neighbours can
+            if mute.stage is Stage.hand_on:
                 continue
             held = [each.token for each in await self._store.holdings(incarnation)]
             if mute.stage is Stage.evacuate:

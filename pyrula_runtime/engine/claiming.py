@@ -37,7 +37,10 @@ class Taker(Protocol):
 
 
 class Claiming:
-    """The round that claims; `look` is its nudge, `doubt` is told when nobody knows what a claim has taken."""
+    """The round that claims; `look` is its nudge.
+
+    `doubt` is told when nobody knows what a claim has taken, `full` when no slot is free.
+    """
 
     def __init__(
         self,
@@ -47,6 +50,7 @@ class Claiming:
         *,
         look: Callable[[], None],
         doubt: Callable[[], None],
+        full: Callable[[], None] = lambda: None,
     ) -> None:
         self.paused = False  # a suspect is to run alone
         self._setup = setup
@@ -54,6 +58,7 @@ class Claiming:
         self._handback = handback
         self._look = look
         self._doubt = doubt
+        self._full = full
         self._loop = asyncio.get_running_loop()
         self._hungry = False
         self._refused = handback.refused
@@ -76,6 +81,7 @@ class Claiming:
             self._hungry = True  # before looking at the slots: one that comes free from here on makes us look again
             free = self._setup.slots.take_all()
             if free == 0:
+                self._full()
                 return
             asked = min(free, self._at_once)
             taken = await self._claim(free, asked)

@@ -129,3 +129,23 @@ async def test_it_stops_when_its_supervisor_falls_silent(
     clock.move(1)
     await standing.act()
     assert (standing.mute, await lock_left(store, token)) == (frozenset(), TTL_MS - 1)
+
+
+async def test_at_first_only_its_shards_go_to_its_neighbours(
+    store: Store, standing: StandingIn, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_up: list[str] = []
+
+    async def give_up(incarnation: str) -> None:
+        given_up.append(incarnation)
+
+    monkeypatch.setattr(store, "give_up_leases", give_up)
+    (token,) = await held_by_mute(store, 1)
+    clock.move(20_000)
+    assert standing.hear(StandIn(incarnation="mute", stage=Stage.hand_on))
+    await standing.act()
+    assert given_up == ["mute"]
+    assert await lock_left(store, token) == TTL_MS - 20_000
+    assert standing.hear(StandIn(incarnation="mute", stage=Stage.renew))
+    await standing.act()
+    assert await lock_left(store, token) == TTL_MS
