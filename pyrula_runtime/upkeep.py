@@ -31,11 +31,12 @@ from pyrula_runtime.engine.hung import Hung
 from pyrula_runtime.engine.ladder import Ladder, Rungs
 from pyrula_runtime.engine.lane_setup import LaneSetup
 from pyrula_runtime.engine.lanes import Lanes
+from pyrula_runtime.engine.leasing import Leasing
 from pyrula_runtime.engine.renewal import Renewal
 from pyrula_runtime.engine.retrials import Retrials
 from pyrula_runtime.engine.rounds import Round, Rounds
 from pyrula_runtime.engine.strays import Strays
-from pyrula_runtime.stores.protocol import Wake, WorkerRecord
+from pyrula_runtime.stores.protocol import LeaseRequest, Listening, Wake, WorkerRecord
 from pyrula_runtime.worker_setup import WorkerSetup
 
 # how often this host's boxes are looked at for dead workers: a directory listing and a lock probe each
@@ -90,14 +91,26 @@ class Upkeep:
             self._strays.seek_now,
         )
         self._retrials: Retrials | None = None
+        self._leasing = self._how_to_lease()
         self._claiming = self._how_to_claim()
+
+    def _how_to_lease(self) -> Leasing:
+        place = self._place
+        request = LeaseRequest(
+            incarnation=place.setup.incarnation,
+            serves=place.lanes.serves,
+            ttl_ms=round(self._options.shard_lease_ttl * 1000),
+        )
+        return Leasing(self._store, request, place.lanes, self.handback, place.lane_setup.slots)
 
     def _how_to_claim(self) -> Claiming | CellClaiming:
         place, look, doubt = self._place, self._nudges["claim"].set, self._nudges["strays"].set
         if place.setup.role == "cell":
             place.commons.no_successors.set()
             return CellClaiming(place.lane_setup, place.lanes, self.handback, doubt=doubt, leave=place.leave)
-        claiming = Claiming(place.lane_setup, place.lanes, self.handback, look=look, doubt=doubt)
+        claiming = Claiming(
+            place.lane_setup, place.lanes, self.handback, look=look, doubt=doubt, full=self._leasing.full
+        )
         if place.setup.is_plain:
             self._retrials = Retrials(place.lane_setup, place.lanes, place.commons, claiming, look)
         return claiming
@@ -121,6 +134,7 @@ class Upkeep:
     def slot_came_free(self) -> None:
         """A turn has ended and nothing took its place."""
         self._claiming.slot_came_free()
+        self._leasing.slot_came_free()
         if self._retrials is not None:
             self._retrials.slot_came_free()
 
@@ -159,7 +173,28 @@ class Upkeep:
             self._start("retrial", self._retrials.act, options.timer_poll_interval_s, self._retrials.nudge)
         self._place.health.on_doubt = nudges["beat"].set
         self._start("beat", self._beat, _BEAT_S, nudges["beat"])
+        self._start_leases()
         self._start("box beat", self._beat_box, _BOX_BEAT_S)
+
+    def _start_leases(self) -> None:
+        """Share the shards, if there are several; a cell takes what nobody else looks for."""
+        leasing, every_s = self._leasing, self._options.shard_lease_interval
+        self._hears_leases: Listening | None = None
+        if self._place.setup.role == "cell":
+            return
+        if self._store.shards > 1:
+            self._hears_leases = self._store.listen(lambda _wake: leasing.hear(), frozenset({Wake.lease}))
+        self._start("leases", lambda: leasing.act(every_s), every_s, leasing.nudge)
+
+    def late(self) -> None:
+        """The lane does not answer its watchdog; any thread."""
+        self.handback.late()
+        self._leasing.late()
+
+    @property
+    def leased(self) -> tuple[int, ...]:
+        """The shards where this worker looks first."""
+        return self._leasing.mine
 
     def climb(self, ladder: Ladder) -> None:
         """Make the round of the ladder."""
@@ -183,12 +218,15 @@ class Upkeep:
     def drain(self) -> None:
         """Claim no more; whoever asks why a run waits is told so."""
         self._nudges["beat"].set()
+        self._leasing.nudge.set()
         if self._retrials is not None:
             self._retrials.drain()
 
     async def stop(self, patience_s: float) -> None:
         """End all rounds."""
         self._listening.close()
+        if self._hears_leases is not None:
+            self._hears_leases.close()
         await self._rounds.stop(patience_s)
 
     def _blamed(self, _incarnation: str, blamed: Blamed) -> None:

@@ -78,6 +78,11 @@ class Worker:
         return len(self._lanes.held()) if self.health.started else 0
 
     @property
+    def shards(self) -> int:
+        """Where it looks first, of a store's shards; 0 while it shares none."""
+        return len(self._upkeep.leased) if self.health.started else 0
+
+    @property
     def turns_done(self) -> int:
         """How many ended here by themselves."""
         return self._lanes.turns_done if self.health.started else 0
@@ -162,7 +167,7 @@ class Worker:
             self._options.block_warn,
             self._blocked,
             ears.unblocked,
-            late=self._upkeep.handback.late,
+            late=self._upkeep.late,
             last_word=self._last_word(),
         )
         self._ladder = Ladder(
