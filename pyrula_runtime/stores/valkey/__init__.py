@@ -63,6 +63,6 @@ script from the first key it has given away to the last (`ASK`), and never runs 
 What may go wrong. A failover loses the tail of the journal: the fence may repeat, so a random nonce stands beside it,
 and a commit whose position is beyond the journal's end hears `gap` and the engine writes the missing entries again.
 A script that fails in the middle is not undone: each validates all before its first write. A server whose memory is
-full refuses a script's first write and no other: what ends, frees or keeps a run begins with a deletion (of the key `0`,
-which never exists), and what begins something is refused whole.
+full refuses a script's first write and no other: what ends, frees or keeps a run begins with a deletion (of a key `0`
+that never exists), and what begins something is refused whole.
 """
