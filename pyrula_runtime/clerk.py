@@ -40,7 +40,7 @@ from pyrula_runtime.core.errors import ConfigurationError, StoreUnavailable
 from pyrula_runtime.core.locks import renew_every_s
 from pyrula_runtime.core.pins import Pin
 from pyrula_runtime.core.status import TERMINAL, RunStatus
-from pyrula_runtime.duties import orphans, purge
+from pyrula_runtime.duties import orphans, purge, retention
 from pyrula_runtime.duties.blaming import Blamed, budget_of
 from pyrula_runtime.duties.burial import Burial, Look
 from pyrula_runtime.duties.pins import PinWatch
@@ -143,6 +143,7 @@ class Clerk:
         self._health.on_doubt = self._count.nudge.set
         self._rounds.start(Round(name="burial", act=self._burial.act, period_s=_BOXES_S))
         self._rounds.start(Round(name="orphan scan", act=self._scan, period_s=self._options.orphan_scan_interval))
+        self._rounds.start(Round(name="retention", act=self._drop, period_s=retention.PERIOD_S))
         self._rounds.start(Round(name="purge", act=lambda: purge.purge(self._store), period_s=purge.PERIOD_S))
         self._rounds.start(self._timers)
         self._store.listen(lambda _wake: self._timers.nudge.set(), frozenset({Wake.timer}))
@@ -232,6 +233,9 @@ class Clerk:
 
     async def _scan(self) -> None:
         await orphans.scan(self._store, self._lock_ttl_ms)
+
+    async def _drop(self) -> None:
+        await retention.drop(self._store, self._options)
 
     async def _count_queue(self) -> None:
         """Count, prove the store if need be, tell; and rest for longer while nothing changes."""

@@ -30,6 +30,7 @@ _OBJECT = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
 HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
 MONTH_S = 30 * DAY_S
+CENTURY_S = 36_525 * DAY_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,6 +220,16 @@ class WorkerOptions:
     )
     idempotency_ttl: float = option(
         DAY_S, "How long an idempotency key finds the run it first submitted.", unit="s", low=1, high=MONTH_S
+    )
+    retention: float = option(
+        0.0,
+        "How long a run is kept after it has completed, failed or been cancelled; 0, for ever.",
+        unit="s",
+        low=0,
+        high=CENTURY_S,
+    )
+    retention_quarantined: float = option(
+        0.0, "How long a quarantined run is kept; 0, for ever.", unit="s", low=0, high=CENTURY_S
     )
     live_ttl_after_archive: float = option(
         300.0, "How long an archived run stays in the live store.", unit="s", low=0, high=MONTH_S

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pyrula_runtime.blackbox import BlackBox
 from pyrula_runtime.core.errors import StoreUnavailable
 from pyrula_runtime.core.locks import block_limit_s, renew_every_s
-from pyrula_runtime.duties import orphans, purge
+from pyrula_runtime.duties import orphans, purge, retention
 from pyrula_runtime.duties.blaming import Blamed, budget_of
 from pyrula_runtime.duties.burial import Burial
 from pyrula_runtime.duties.timers import Timers
@@ -148,6 +148,7 @@ class Upkeep:
         self._start(
             "orphan scan", lambda: orphans.scan(self._store, self._lock_ttl_ms), self._options.orphan_scan_interval
         )
+        self._start("retention", lambda: retention.drop(self._store, self._options), retention.PERIOD_S)
         self._start("purge", lambda: purge.purge(self._store), purge.PERIOD_S)
 
     def start(self) -> None:

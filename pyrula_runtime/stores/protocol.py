@@ -220,6 +220,13 @@ class Store(Protocol):
     def purge(self, limit: int) -> Awaitable[int]:
         """Drop idempotency records and settled events whose time is over, at most `limit` of each; how many went."""
 
+    def drop_finished(self, statuses: frozenset[RunStatus], older_than_ms: int, limit: int) -> Awaitable[int]:
+        """Drop runs that ended in one of these statuses that long ago (1 ms or more), at most `limit`; how many went.
+
+        With all that belongs to them, longest ended first; idempotency keys live on, and name a run that is gone. A
+        child stays as long as its parent has not ended, and may then stay for `older_than_ms` once more.
+        """
+
     def ping(self) -> Awaitable[None]:
         """Prove that the store can take a write now (a lock, not a row); StoreUnavailable says why not."""
 

@@ -229,6 +229,9 @@ class Seam:
     def purge(self, limit: int) -> asyncio.Future[int]:
         return self._cross("purge", lambda: self._store.purge(limit))
 
+    def drop_finished(self, statuses: frozenset[RunStatus], older_than_ms: int, limit: int) -> asyncio.Future[int]:
+        return self._cross("drop_finished", lambda: self._store.drop_finished(statuses, older_than_ms, limit))
+
     async def ping(self) -> None:
         await self._cross("ping", self._store.ping)
 

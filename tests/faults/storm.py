@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pyrula.workflows import IdempotencyConflict, IllegalTransition, RunNotFound, WorkflowClient
+from pyrula_runtime.core.errors import StoreUnavailable
 from pyrula_runtime.stores.opening import open_store
 from pyrula_runtime.stores.sqlite.backup import backup
 from pyrula_runtime.stores.sqlite.checks import check as verify
@@ -165,7 +166,7 @@ class Storm:
                 self.tally.requeues += 1
             elif what < 0.95:
                 await client.describe(chance.choice(known))
-            elif what < 0.99:
+            elif what < 0.98:
                 await client.list(limit=50)
             elif (upset := self._world.kept.upset) is not None:
                 await asyncio.to_thread(upset, chance)
@@ -174,6 +175,8 @@ class Storm:
                 await self._back_up()
         except (IllegalTransition, IdempotencyConflict, RunNotFound):
             return  # it had ended, its key was taken, or its journal is not to be had: all of it answers
+        except StoreUnavailable:
+            return  # an upset took the connection: it may be done or not, and the history says so
 
     async def _back_up(self) -> None:
         """Take a copy in the thick of it; what is wrong with it is kept for the end."""

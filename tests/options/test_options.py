@@ -41,6 +41,8 @@ def test_defaults_are_the_published_ones() -> None:
         "shard_lease_ttl": 30.0,
         "shard_lease_interval": 10.0,
         "idempotency_ttl": 86_400.0,
+        "retention": 0.0,
+        "retention_quarantined": 0.0,
         "live_ttl_after_archive": 300.0,
         "poison.max_retries": 3,
         "poison.retry_ttl_s": 3600.0,

@@ -207,6 +207,10 @@ class Histories(RuleBasedStateMachine):
     def purge(self, limit: int) -> None:
         self.same(lambda store: store.purge(limit))
 
+    @rule(statuses=st.sets(st.sampled_from(list(TERMINAL))), older_than_ms=st.sampled_from([1, TTL_MS, DAY_MS]))
+    def drop(self, statuses: set[RunStatus], older_than_ms: int) -> None:
+        self.same(lambda store: store.drop_finished(frozenset(statuses), older_than_ms, 100))
+
     @rule(
         workflow=st.none() | WORKFLOWS,
         statuses=st.none() | st.frozensets(st.sampled_from(RunStatus), max_size=3),

@@ -32,7 +32,7 @@ from pyrula_runtime.wire import (
 )
 from tests.blackbox.holder import Holder
 from tests.duties.dying import Dying
-from tests.store.samples import new_run, request, until
+from tests.store.samples import COMPLETED, appending, new_run, request, until
 from tests.supervisor.lines import Line, Lines, start_of
 
 
@@ -333,3 +333,18 @@ async def test_it_stands_in_for_a_mute_worker_until_that_is_over(lines: Lines, s
     clerk.say(StandIn(incarnation="mute", stage=Stage.over))
     clerk.say(Bury(incarnation="mute", finding=Finding(cause="loop_blocked", guilty=kept, entries=1)))
     assert (await clerk.told(Buried, incarnation="mute")).run_ids == (kept,)
+
+
+async def test_it_drops_runs_whose_time_is_over(lines: Lines, store: Store, url: str) -> None:
+    (over,) = await held_by(store, "one")
+    (claim,) = await store.holdings("one")
+    await store.commit(appending(claim.token, 0, ending=COMPLETED))
+    (alive,) = await held_by(store, "other")
+    clerk = lines.spawn(start_of(Role.clerk, "clerk", url, options={"retention": 1e-3}))
+    await clerk.told(Ready)
+
+    async def is_gone() -> bool:
+        return await store.read(over) is None
+
+    await until(is_gone)
+    assert await status_of(store, alive) is RunStatus.running

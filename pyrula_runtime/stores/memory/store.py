@@ -345,6 +345,24 @@ class MemoryStore(WaitingStore):
             del self.world.keys[key]
         return len(over) + self._purge_events(limit)
 
+    @verb
+    def drop_finished(self, statuses: frozenset[RunStatus], older_than_ms: int, limit: int) -> int:
+        last_ms = self._wall_ms - older_than_ms
+        ended = [
+            (run.finished_ms, run_id)
+            for run_id, run in self.world.runs.items()
+            if run.status in statuses and run.finished_ms is not None and run.finished_ms <= last_ms
+        ]
+        over = [run_id for _, run_id in sorted(ended) if not self._has_living_parent(run_id)][:limit]
+        for run_id in over:
+            del self.world.runs[run_id]
+        return len(over)
+
+    def _has_living_parent(self, run_id: str) -> bool:
+        link = self.world.runs[run_id].new.parent
+        parent = None if link is None else self.world.runs.get(link.run_id)
+        return parent is not None and parent.finished_ms is None
+
     async def ping(self) -> None:
         self.check_open()
 

@@ -25,6 +25,7 @@ from pyrula_runtime.stores.sqlite import (
     listing,
     messages,
     releases,
+    retention,
     schedules,
     submits,
     waits,
@@ -182,6 +183,14 @@ class SqliteStore(Undivided):
 
     def purge(self, limit: int) -> asyncio.Future[int]:
         return self._write(lambda tx: submits.purge(tx, limit) + events.purge(tx, limit))
+
+    async def drop_finished(self, statuses: frozenset[RunStatus], older_than_ms: int, limit: int) -> int:
+        # looked at without the lock first: mostly nothing is over
+        last_ms = self._clock.wall_ms() - older_than_ms
+        found = await self._read(partial(retention.look, statuses=statuses, last_ms=last_ms, limit=limit))
+        if not found:
+            return 0
+        return await self._write(partial(retention.drop, found=found, older_than_ms=older_than_ms))
 
     def put_schedule(self, schedule: p.ScheduleRecord) -> asyncio.Future[bool]:
         return self._write(partial(schedules.put, schedule=schedule))

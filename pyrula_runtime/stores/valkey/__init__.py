@@ -18,6 +18,7 @@ Keys of a tag:
     a          sorted set by end of lock: the held runs. The lock is here and nowhere else, so that scan and lock agree
     h:<owner>  sorted set by place: what an incarnation holds
     l:<status>:<workflow>  sorted set without scores: ids, for listings and counts;  w  set of the workflows' names
+    d:<status> sorted set by time of the end: what ended so; a run that was sent on may be there until it is looked at
     k:<xxxx>   hash by digest of the idempotency key: whose run;  kl:<ttl>  list of digests as they expire;  kt  ttls
     c          hash, the clock: `a` last sign of life, `o` offset of the monotonic one, `s` longest silence; `v` schema
     z          set: lines for which somebody waits (`*`: for any)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -135,6 +136,24 @@ def counts(reply: Sequence[Any]) -> Mapping[tuple[str, RunStatus], int]:
     """What `counts` answers."""
     rows = zip(reply[::3], reply[1::3], reply[2::3], strict=True)
     return {(workflow.decode(), _STATUSES[status]): number for workflow, status, number in rows}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A run that ended long ago, as it was found; its parent's id, if it has one."""
+
+    run_id: str
+    status: bytes
+    rev: bytes
+    parent: str | None
+
+
+def finished(reply: Iterable[Sequence[Any]]) -> list[Ended]:
+    """What `finished` answers."""
+    return [
+        Ended(run_id=run_id.decode(), status=status, rev=rev, parent=parent.decode() if parent else None)
+        for run_id, status, rev, parent in reply
+    ]
 
 
 def workers(reply: Sequence[Any]) -> tuple[p.WorkerRecord, ...]:

@@ -222,6 +222,16 @@ class Front(Submitting, Leasing, Outbox, WithoutWaiting):
                 break
         return gone
 
+    async def drop_finished(self, statuses: frozenset[RunStatus], older_than_ms: int, limit: int) -> int:
+        gone = 0
+        for shard in self._all():
+            while gone < limit and (found := await shard.finished(statuses, older_than_ms, limit - gone)):
+                parents = {run.parent for run in found if run.parent}
+                records = await asyncio.gather(*[self.read(parent) for parent in parents])
+                alive = {record.run_id for record in records if record is not None and record.finished_ms is None}
+                gone += await shard.drop([(run, run.parent in alive) for run in found])
+        return gone
+
     # workers
 
     def beat(self, worker: p.WorkerRecord, forget_after_ms: int) -> Awaitable[None]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 import orjson
 
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import Moves
 from pyrula_runtime.stores import protocol as p
+from pyrula_runtime.stores.valkey.answers import Ended
 from pyrula_runtime.stores.valkey.connection import Argument
 
 Arguments = tuple[Argument, ...]
@@ -152,6 +154,11 @@ def find(query: p.RunQuery) -> Arguments:
     statuses = p.EVERY_STATUS if query.statuses is None else query.statuses
     before = "+" if query.before is None else f"({query.before}"
     return (query.workflow or "", before, query.limit, *sorted(statuses))
+
+
+def drop(runs: Iterable[tuple[Ended, bool]]) -> Arguments:
+    """What `drop` is asked: runs, and whether each is to be kept."""
+    return tuple(chain.from_iterable((run.run_id, run.status, run.rev, int(keep)) for run, keep in runs))
 
 
 def worker(worker: p.WorkerRecord) -> bytes:

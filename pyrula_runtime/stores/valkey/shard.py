@@ -32,6 +32,14 @@ class Moved(Exception):
     """Keys are placed by another number of shards now."""
 
 
+class Unmade(Exception):
+    """The key is kept for a run of another shard that may not have been made."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(run_id)
+        self.run_id = run_id
+
+
 class Shard(WithoutWaiting):
     """The verbs at one tag; whose runs they are about, the store has seen to."""
 
@@ -45,17 +53,21 @@ class Shard(WithoutWaiting):
         return self._runner(self.tag, name, args, told)
 
     def submit(self, run: p.NewRun, count: int | None = None) -> asyncio.Future[p.Submitted]:
-        """Create the run; `count` is the number of shards by which its key was placed. Raises Moved."""
+        """Create the run; `count` is the number of shards by which its key was placed. Raises Moved, Unmade."""
         refuse_beyond(run)
         return self._run("submit", *requests.submit(run, count), told=_submitted)
 
     def look_up_key(self, run: p.NewRun, count: int) -> asyncio.Future[p.Submitted | None]:
-        """The run that stands for the run's key already, if any. Raises Moved."""
+        """The run that stands for the run's key already, if any. Raises Moved, Unmade."""
         return self._run("key", "", *requests.key(run, count), told=_kept)
 
     def keep_key(self, run: p.NewRun, count: int) -> asyncio.Future[p.Submitted | None]:
-        """Keep the run's key for it, unless another run has it. Raises Moved."""
+        """Keep the run's key for it, unless another run has it. Raises Moved, Unmade."""
         return self._run("key", run.run_id, *requests.key(run, count), told=_kept)
+
+    def made(self, run: p.NewRun) -> asyncio.Future[bool]:
+        """The run was made for which its key was kept here."""
+        return self._run("made", run.run_id, *requests.key(run, None)[:2])
 
     def claim(self, request: p.ClaimRequest) -> asyncio.Future[tuple[p.Claim, ...]]:
         return self._run("claim", *requests.claim(request), told=answers.claims)
@@ -127,6 +139,16 @@ class Shard(WithoutWaiting):
     def purge(self, limit: int) -> asyncio.Future[int]:
         return self._run("purge", limit, told=int)
 
+    def finished(
+        self, statuses: frozenset[RunStatus], older_than_ms: int, limit: int
+    ) -> asyncio.Future[list[answers.Ended]]:
+        """Runs that ended so, that long ago, longest ended first."""
+        return self._run("finished", older_than_ms, limit, *sorted(statuses), told=answers.finished)
+
+    def drop(self, runs: Sequence[tuple[answers.Ended, bool]]) -> asyncio.Future[int]:
+        """Drop these if they are as they were found, but for those that are to be kept; how many went."""
+        return self._run("drop", *requests.drop(runs), told=int)
+
     def ping(self) -> asyncio.Future[None]:
         return self._run("ping", told=_nothing)
 
@@ -146,6 +168,8 @@ class Shard(WithoutWaiting):
 def _submitted(reply: Sequence[bytes]) -> p.Submitted:
     if reply[0] == b"moved":
         raise Moved
+    if reply[0] == b"unmade":
+        raise Unmade(reply[1].decode())
     return answers.submitted(reply)
 
 

@@ -1,20 +1,24 @@
 """Submits with an idempotency key, where the key and the run do not stand in one shard.
 
 They do unless the caller chose the run's id, or the number of shards was changed within a key's life. A key's record
-stands where the key leads, so all who submit with it meet there. A record is written before its run; whoever finds one
-whose run was never made, because its submitter died between the two, makes that run.
+stands where the key leads, so all who submit with it meet there. A record is written before its run, and says once the
+run is made that it was: whoever finds one that does not, because its submitter died between the two, makes that run.
+One that does say so stands for its run also when the run has ended and is kept no longer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
 from dataclasses import replace
+from typing import TypeVar
 
 from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.stores import protocol as p
 from pyrula_runtime.stores.valkey.layout import Layout
 from pyrula_runtime.stores.valkey.places import shard_of_key, shard_of_run
-from pyrula_runtime.stores.valkey.shard import Moved, Shard
+from pyrula_runtime.stores.valkey.shard import Moved, Shard, Unmade
+
+Answer = TypeVar("Answer")
 
 
 class Submitting:
@@ -61,23 +65,28 @@ class Submitting:
         place = shard_of_key(key, layout.count)
         former = {shard_of_key(key, count) for count in layout.former_for(self._now_ms(), run.idempotency_ttl_ms)}
         for number in former - {place}:
-            if (told := await self.shard(number).look_up_key(run, layout.count)) is not None:
-                return await self._standing_for(run, told)
+            if (told := await self._asked(number, run, self.shard(number).look_up_key(run, layout.count))) is not None:
+                return told
         if place == home:
-            return await self.shard(home).submit(run, layout.count)
-        if (told := await self.shard(place).look_up_key(run, layout.count)) is not None:
-            return await self._standing_for(run, told)
+            return await self._asked(place, run, self.shard(place).submit(run, layout.count))
+        if (told := await self._asked(place, run, self.shard(place).look_up_key(run, layout.count))) is not None:
+            return told
         if (there := await self.shard(home).read(run.run_id)) is not None:
             same = there.digest == run.digest
             submission = p.Submission.existing if same else p.Submission.conflict
             return p.Submitted(run_id=run.run_id, submission=submission)
-        if (told := await self.shard(place).keep_key(run, layout.count)) is not None:
-            return await self._standing_for(run, told)
-        return await self.shard(home).submit(replace(run, idempotency_key=None))
-
-    async def _standing_for(self, run: p.NewRun, told: p.Submitted) -> p.Submitted:
-        """The run that a key's record names; it is made now if it never was."""
-        if told.submission is not p.Submission.existing:
+        if (told := await self._asked(place, run, self.shard(place).keep_key(run, layout.count))) is not None:
             return told
-        home = self.shard(shard_of_run(told.run_id))
-        return await home.submit(replace(run, run_id=told.run_id, idempotency_key=None))
+        return await self._make(run, place)
+
+    async def _asked(self, place: int, run: p.NewRun, answer: Awaitable[Answer]) -> Answer | p.Submitted:
+        """The answer of the shard that keeps the key; a run that it names and that may not have been made is made."""
+        try:
+            return await answer
+        except Unmade as unmade:
+            return await self._make(replace(run, run_id=unmade.run_id), place)
+
+    async def _make(self, run: p.NewRun, place: int) -> p.Submitted:
+        submitted = await self.shard(shard_of_run(run.run_id)).submit(replace(run, idempotency_key=None))
+        await self.shard(place).made(run)
+        return submitted

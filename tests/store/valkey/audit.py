@@ -59,7 +59,7 @@ class _Audit:
 
     def problems(self) -> Iterator[str]:
         queued, suspects = self._members("q:"), self._members("x:")
-        held, listed = self._members("h:"), self._members("l:")
+        held, listed, ended = self._members("h:"), self._members("l:"), self._members("d:")
         locked = {member.decode() for member in self._ask("ZRANGE", f"{self._tag}a", 0, -1)}
         counted = {member.decode() for member in self._ask("SMEMBERS", f"{self._tag}xs")}
         runs = self._of("r:")
@@ -91,6 +91,8 @@ class _Audit:
             )
             if facts["s"] in TERMINAL and (ready or owner):
                 yield f"run {run} is {facts['s']}, yet claimable or held"
+            if facts["s"] in TERMINAL and facts.get("e") and facts["s"] not in ended.get(run, []):
+                yield f"run {run} is {facts['s']}, but not among those that ended so"
             entries = self._ask("LRANGE", f"{self._tag}j:{run}", 0, -1)
             if sum(map(len, entries)) != int(facts.get("b", 0)):
                 yield f"run {run} says {facts.get('b', 0)} bytes of journal, there are {sum(map(len, entries))}"
@@ -101,5 +103,5 @@ class _Audit:
             yield from (
                 f"there is {what}{run} of a run that does not exist" for run in self._of(what) if run not in known
             )
-        for run in {*queued, *suspects, *held, *listed, *locked, *counted} - known:
+        for run in {*queued, *suspects, *held, *listed, *locked, *counted, *ended} - known:
             yield f"run {run} is in a line, lock or listing, but does not exist"

@@ -7,10 +7,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from pyrula.workflows import WorkflowClient, WorkflowContext, open_store, step, workflow
+import pytest
+
+from pyrula.workflows import RunNotFound, WorkflowClient, WorkflowContext, open_store, step, workflow
 from pyrula_runtime.options import WorkerOptions
+from pyrula_runtime.stores.valkey.address import Address
 from pyrula_runtime.worker import Worker, WorkerSetup
 from pyrula_runtime.workflows.programs import program_of
+from tests.store.samples import until
 from tests.store.valkey.servers import Server, shared
 
 LIMIT_S = 30.0  # only a failing test waits so long
@@ -33,11 +37,11 @@ async def count_to(ctx: WorkflowContext, last: int) -> int:
 
 
 @asynccontextmanager
-async def working(url: str, folder: Path) -> AsyncIterator[None]:
+async def working(url: str, folder: Path, retention: float = 0) -> AsyncIterator[None]:
     setup = WorkerSetup(
         programs=[program_of(count_to)],
         store=open_store(url),
-        options=WorkerOptions(shutdown_grace=5, cancel_timeout=2, lock_ttl=6),
+        options=WorkerOptions(shutdown_grace=5, cancel_timeout=2, lock_ttl=6, retention=retention),
         runtime_dir=folder / "run",
     )
     worker = Worker(setup)
@@ -61,6 +65,22 @@ async def test_many_runs_on_two_workers(tmp_path: Path) -> None:
         handles = [await client.submit(count_to, number) for number in range(40)]
         results = await asyncio.wait_for(asyncio.gather(*[handle.result() for handle in handles]), LIMIT_S)
     assert results == list(range(40))
+
+
+async def test_a_worker_drops_runs_whose_time_is_over(address: Address, tmp_path: Path) -> None:
+    url = shared("valkey").url(address.namespace)
+    async with WorkflowClient(open_store(url)) as client:
+        async with working(url, tmp_path):
+            handle = await client.submit(count_to, 3)
+            assert await handle.result() == 3
+        async with working(url, tmp_path, retention=1e-3):
+
+            async def is_gone() -> bool:
+                return await client.list() == ()
+
+            await asyncio.wait_for(until(is_gone), LIMIT_S)
+        with pytest.raises(RunNotFound):
+            await handle.result()
 
 
 async def test_runs_outlive_a_server_that_is_killed_and_started_again(server: Server, tmp_path: Path) -> None:

@@ -44,5 +44,5 @@ local claimable = ready == '1' or (ready == '' and r[7] == '1')
 local after = claimable and line_of(r[4], r[5], suspect == '1')
 if before and before ~= after then leave_line(id, before) end
 if after and (before ~= after or ready == '1') then stand_in_line(id, r[6], after) end
-if terminal == '1' then tell_ended(id) end
+if terminal == '1' then ended(id, status, wall) end
 return 1

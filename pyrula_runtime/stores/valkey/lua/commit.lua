@@ -66,7 +66,7 @@ else
     if string.sub(outcome, 1, 1) == '+' then call('HSET', o, 'r', result) end
     if string.sub(outcome, 2) == '+' then call('HSET', o, 'e', err) end
   end
-  if terminal == '1' then tell_ended(id) end
+  if terminal == '1' then ended(id, ending, wall) end
 end
 if #facts > 0 then call('HSET', run, unpack(facts)) end
 local claims = {}

@@ -22,5 +22,5 @@ if has_error == '1' then call('HSET', T .. 'o:' .. id, 'e', err) end
 local suspect = dossier
 if dossier == '' then suspect = r[9] end
 if ready == '1' then stand_in_line(id, r[7], line_of(r[5], r[6], suspect == '1')) end
-if terminal == '1' then tell_ended(id) end
+if terminal == '1' then ended(id, status, wall) end
 return 1

@@ -2,7 +2,7 @@
 -- uses: clock lines keys
 -- KEYS[1] tag. ARGV: clock, id, workflow, version ('' none), status, digest, input; with a key: its bucket, the key's
 -- digest, the input's digest (16 bytes), ttl, number of shards by which it was placed ('' do not ask).
--- Result: {'created' | 'existing' | 'conflict' | 'moved', id of the run that answers}.
+-- Result: {'created' | 'existing' | 'unmade' | 'conflict' | 'moved', id of the run that answers}.
 -- Law: one run per id and per living key; the key's record is part of the same write; a conflict leaves no trace.
 local wall = sign_of_life()
 local _, id, workflow, version, status, digest, input, bucket, key, same, ttl, count = unpack(ARGV)

@@ -1,4 +1,5 @@
--- Records of idempotency keys: 16 bytes of the input's digest, 12 digits of the end of its life, the run's id.
+-- Records of idempotency keys: 16 bytes of the input's digest, 12 digits of the end of its life, the run's id, after a '?'
+-- as long as nobody has said that the run was made, in another shard.
 -- Law: one living record per key and namespace; a key is placed by the number of shards, so a shard that has heard of
 -- another number than the caller's keeps no key for him.
 local function is_displaced(count)
@@ -11,7 +12,9 @@ end
 local function answered_by(bucket, key, same, wall)
   local record = call('HGET', T .. 'k:' .. bucket, key)
   if record and tonumber(string.sub(record, 17, 28), 16) > wall then
-    return {string.sub(record, 1, 16) == same and 'existing' or 'conflict', string.sub(record, 29)}
+    local is_made = string.sub(record, 29, 29) ~= '?'
+    local what = string.sub(record, 1, 16) ~= same and 'conflict' or is_made and 'existing' or 'unmade'
+    return {what, string.sub(record, is_made and 29 or 30)}
   end
 end
 

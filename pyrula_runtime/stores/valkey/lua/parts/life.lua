@@ -15,6 +15,7 @@ local function tell_holder(owner)
   call('PUBLISH', T .. 'attention', owner)
 end
 
-local function tell_ended(id)
+local function ended(id, status, wall)
+  call('ZADD', T .. 'd:' .. status, wall, id)
   call('PUBLISH', T .. 'ended', id)
 end
