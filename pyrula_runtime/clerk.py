@@ -44,6 +44,7 @@ from pyrula_runtime.duties import orphans, purge, retention
 from pyrula_runtime.duties.blaming import Blamed, budget_of
 from pyrula_runtime.duties.burial import Burial, Look
 from pyrula_runtime.duties.pins import PinWatch
+from pyrula_runtime.duties.schedules import Schedules
 from pyrula_runtime.duties.standing_in import StandingIn
 from pyrula_runtime.duties.timers import Timers
 from pyrula_runtime.duties.undertaker import AFTER_OUTAGE_S, Undertaker
@@ -117,6 +118,9 @@ class Clerk:
         nudge = asyncio.Event()
         timers, every_s = Timers(store, nudge.set), self._options.timer_poll_interval_s
         self._timers = Round(name="timers", act=timers.act, period_s=every_s, nudge=nudge)
+        nudge, every_s = asyncio.Event(), self._options.schedule_poll_interval_s
+        schedules = Schedules(store, nudge.set, clock.mono_ms, poll_s=every_s)
+        self._schedules = Round(name="schedules", act=schedules.act, period_s=every_s, nudge=nudge)
         self._counts: Counter[str] = Counter()
         self._pin_watch = PinWatch(store)
         self._pins: Mapping[Pin, int] = {}
@@ -146,10 +150,15 @@ class Clerk:
         self._rounds.start(Round(name="retention", act=self._drop, period_s=retention.PERIOD_S))
         self._rounds.start(Round(name="purge", act=lambda: purge.purge(self._store), period_s=purge.PERIOD_S))
         self._rounds.start(self._timers)
-        self._store.listen(lambda _wake: self._timers.nudge.set(), frozenset({Wake.timer}))
+        self._rounds.start(self._schedules)
+        self._store.listen(lambda _wake: self._time_was_written(), frozenset({Wake.timer}))
         self._rounds.start(self._renewal)
         self._rounds.start(self._count)
         await self._stop.wait()
+
+    def _time_was_written(self) -> None:
+        self._timers.nudge.set()
+        self._schedules.nudge.set()
 
     async def _open(self) -> None:
         """Open the store, however long it is away; the dead can be named meanwhile."""

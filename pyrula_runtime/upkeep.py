@@ -20,6 +20,10 @@ from pyrula_runtime.core.locks import block_limit_s, renew_every_s
 from pyrula_runtime.duties import orphans, purge, retention
 from pyrula_runtime.duties.blaming import Blamed, budget_of
 from pyrula_runtime.duties.burial import Burial
+from pyrula_runtime.duties.declaring import PERIOD_S as DECLARING_S
+from pyrula_runtime.duties.declaring import Declaring
+from pyrula_runtime.duties.fan_out import FanOut
+from pyrula_runtime.duties.schedules import Schedules
 from pyrula_runtime.duties.timers import Timers
 from pyrula_runtime.engine.cell import CellClaiming
 from pyrula_runtime.engine.claiming import Claiming
@@ -74,7 +78,7 @@ class Upkeep:
         self._mono_ms = place.setup.clock.mono_ms
         self._lock_ttl_ms = round(self._options.lock_ttl * 1000)
         self._rounds = Rounds(place.health, random.random, place.leave)
-        self._nudges = {name: asyncio.Event() for name in ("claim", "renewal", "strays", "beat", "timers")}
+        self._nudges = {name: asyncio.Event() for name in ("claim", "renewal", "strays", "beat")}
         loop = asyncio.get_running_loop()
         self._strays = Strays(
             self._store,
@@ -92,6 +96,8 @@ class Upkeep:
         )
         self._retrials: Retrials | None = None
         self._leasing = self._how_to_lease()
+        self._schedules: Schedules | None = None
+        self._fan_out: FanOut | None = None
         self._claiming = self._how_to_claim()
 
     def _how_to_lease(self) -> Leasing:
@@ -156,13 +162,13 @@ class Upkeep:
         options, lanes, nudges = self._options, self._place.lanes, self._nudges
         # a wake for work is what makes this round; its period is the net below a lost wake
         claims, renewals = nudges["claim"], nudges["renewal"]
-        wakes = {Wake.ready: claims, Wake.attention: renewals}
-        if self._place.setup.is_plain:
-            wakes[Wake.timer] = nudges["timers"]
-        self._listening = self._store.listen(lambda wake: wakes[wake].set(), frozenset(wakes))
-        if self._place.setup.is_plain:
-            timers = Timers(self._store, nudges["timers"].set)
-            self._start("timers", timers.act, options.timer_poll_interval_s, nudges["timers"])
+        wakes = {Wake.ready: [claims], Wake.attention: [renewals], Wake.timer: self._start_what_begins_runs()}
+
+        def ring(wake: Wake) -> None:
+            for nudge in wakes[wake]:
+                nudge.set()
+
+        self._listening = self._store.listen(ring, frozenset(wake for wake, woken in wakes.items() if woken))
         self._start("claim", self._claiming.act, options.timer_poll_interval_s, claims)
         every_s = renew_every_s(options.lock_ttl)
         hung = Hung(lanes, self.court(), self.rungs().limit_of_workflow, every_s, self._place.setup.clock)
@@ -197,6 +203,28 @@ class Upkeep:
         """The shards where this worker looks first."""
         return self._leasing.mine
 
+    def _start_what_begins_runs(self) -> list[asyncio.Event]:
+        """Timers, schedules and events; what is to be set when the store rings for one of them."""
+        setup, options, woken = self._place.setup, self._options, list[asyncio.Event]()
+
+        def start(name: str, act: Callable[[], Awaitable[None]], period_s: float, nudge: asyncio.Event) -> None:
+            self._start(name, act, period_s, nudge)
+            woken.append(nudge)
+
+        poll_s = options.schedule_poll_interval_s
+        if setup.is_plain:
+            timers, schedules = asyncio.Event(), asyncio.Event()
+            start("timers", Timers(self._store, timers.set).act, options.timer_poll_interval_s, timers)
+            self._schedules = Schedules(self._store, schedules.set, self._mono_ms, poll_s=poll_s)
+            start("schedules", self._schedules.act, poll_s, schedules)
+        if setup.role != "cell":
+            declaring = Declaring(self._store, setup.programs, setup.incarnation)
+            self._start("declaring", declaring.act, DECLARING_S)
+            self._fan_out = FanOut(self._store, setup.programs, self._place.lane_setup.payloads, self._mono_ms)
+            if self._fan_out.is_needed:
+                start("events", self._fan_out.act, poll_s, asyncio.Event())
+        return woken
+
     def climb(self, ladder: Ladder) -> None:
         """Make the round of the ladder."""
 
@@ -228,6 +256,9 @@ class Upkeep:
         self._listening.close()
         if self._hears_leases is not None:
             self._hears_leases.close()
+        for each in (self._schedules, self._fan_out):
+            if each is not None:
+                each.stop()
         await self._rounds.stop(patience_s)
 
     def _blamed(self, _incarnation: str, blamed: Blamed) -> None:

@@ -39,6 +39,7 @@ from pyrula_runtime.workflows.context import SyncWorkflowContext, WorkflowContex
 from pyrula_runtime.workflows.logs import RunFields
 from pyrula_runtime.workflows.racing import First
 from pyrula_runtime.workflows.registry import workflow
+from pyrula_runtime.workflows.starting import OnEvent, Schedule
 from pyrula_runtime.workflows.steps import step
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "InputError",
     "JournalMismatch",
     "LimitExceeded",
+    "OnEvent",
     "PyrulaError",
     "Retry",
     "RunCancelled",
@@ -67,6 +69,7 @@ __all__ = [
     "RunStatus",
     "RunSummary",
     "RunTimeout",
+    "Schedule",
     "SignalTimeout",
     "StepFailed",
     "StepTimeout",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from datetime import UTC, datetime
+from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from pyrula_runtime.core.errors import UsageError
@@ -42,6 +42,6 @@ def zone_named(name: str) -> NamedZone:
         ) from error
 
 
-def utc_text(at_ms: int) -> str:
-    """A moment in ISO 8601, in UTC: what is stored."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat()
+def local_text(at_ms: int, zone: str) -> str:
+    """A moment as clocks of a zone show it, in ISO 8601 with its distance from UTC."""
+    return zone_named(zone).local(at_ms).isoformat()

@@ -34,4 +34,6 @@ def program_of(workflow: Workflow[..., Any, Any]) -> Program:
         to_json=workflow.form.to_json,
         timeout_s=workflow.timeout_s,
         isolation=workflow.isolation,
+        schedule=workflow.declaration,
+        triggers=workflow.triggers,
     )

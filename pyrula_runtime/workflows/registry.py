@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import partial
 from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from pyrula_runtime.client.submittable import announce
 from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.options import Isolation
+from pyrula_runtime.workflows.starting import OnEvent, Schedule
 from pyrula_runtime.workflows.workflow import Workflow
 
 P = ParamSpec("P")
@@ -75,6 +76,8 @@ def workflow(
     version: str | None = None,
     timeout: float | None = None,
     isolation: Isolation | None = None,
+    schedule: Schedule | None = None,
+    on_event: str | OnEvent | Sequence[str | OnEvent] | None = None,
 ) -> _Decorator: ...
 
 
@@ -88,6 +91,9 @@ def workflow(function: Callable[..., Any] | None = None, /, **options: Any) -> A
     timeout: seconds from the first claim of a run until it is unwound and fails; unset, no limit.
     isolation: where its turns run: "lane", together with others on one event loop, or "turn", each on a thread and
         event loop of its own; unset, as the worker's option says. A plain function has a thread of its own anyway.
+    schedule: when runs begin by themselves; a parameter `scheduled_at`, if there is one, gets the time that is meant.
+    on_event: the event, or events, whose coming begins a run: a name, or `OnEvent` with a filter. Its payload is the
+        run's input.
     """
     return partial(_define, **options) if function is None else _define(function, **options)
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property, update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from pyrula_runtime.core.entries import Json
-from pyrula_runtime.core.errors import UsageError
+from pyrula_runtime.core.errors import InputError, UsageError
 from pyrula_runtime.core.ids import checked_name
+from pyrula_runtime.core.scheduling import Declaration
 from pyrula_runtime.forms.form import Form, result_form
 from pyrula_runtime.options import ISOLATIONS, Isolation
+from pyrula_runtime.scheduling.records import TIME_PARAMETER, input_at
 from pyrula_runtime.workflows.binding import Binding, parameters_behind_context
 from pyrula_runtime.workflows.naming import checked_timeout, name_of
+from pyrula_runtime.workflows.starting import OnEvent, Schedule, triggers
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -36,6 +39,8 @@ class Workflow(Generic[P, T, R]):
         version: str | None = None,
         timeout: float | None = None,
         isolation: Isolation | None = None,
+        schedule: Schedule | None = None,
+        on_event: str | OnEvent | Sequence[str | OnEvent] | None = None,
     ) -> None:
         _refuse_what_is_no_body(function)
         self.function = function
@@ -44,6 +49,8 @@ class Workflow(Generic[P, T, R]):
         self.timeout_s = checked_timeout(timeout, f"workflow {self.name!r}")
         self.is_async = inspect.iscoroutinefunction(function)
         self.isolation = _checked_isolation(isolation, self.name, self.is_async)
+        self.schedule = _checked_schedule(schedule, self.name)
+        self.triggers = triggers(on_event)
         parameters_behind_context(self.name, function)
         _check_context(self.name, function, _CONTEXTS[self.is_async])
         update_wrapper(self, function, updated=())
@@ -76,6 +83,21 @@ class Workflow(Generic[P, T, R]):
         """How its results become JSON and come back; UsageError if its return annotation means nothing."""
         return result_form(self.function, f"the result of workflow {self.name!r}")
 
+    @cached_property
+    def declaration(self) -> Declaration | None:
+        """Its schedule; UsageError if its runs could not begin with what a schedule gives them."""
+        if self.schedule is None:
+            return None
+        named = {each.name for each in parameters_behind_context(self.name, self.function)}
+        declared = self.schedule.declared(self.name, self.version, takes_time=TIME_PARAMETER in named)
+        try:
+            self.check_input(input_at(declared, 0))
+        except InputError as error:
+            raise UsageError(
+                f"{error}; a run that a schedule begins is given nothing but its time, as parameter {TIME_PARAMETER!r}"
+            ) from error
+        return declared
+
     def check_input(self, given: Json) -> None:
         """Raise InputError if the parameters cannot be filled from this."""
         self.binding.fill(given)
@@ -96,6 +118,12 @@ def _checked_version(version: object, name: str) -> str | None:
     if version is not None and not (isinstance(version, str) and version):
         raise UsageError(f"workflow {name!r}: version={version!r} must be text that is not empty")
     return version
+
+
+def _checked_schedule(schedule: object, name: str) -> Schedule | None:
+    if schedule is not None and not isinstance(schedule, Schedule):
+        raise UsageError(f"workflow {name!r}: schedule={schedule!r} must be a Schedule, as in Schedule(every=60)")
+    return schedule
 
 
 def _checked_isolation(isolation: Any, name: str, is_async: object) -> Isolation | None:
