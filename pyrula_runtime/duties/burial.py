@@ -24,6 +24,7 @@ from pyrula_runtime.blackbox import BoxView, find_dead, layout, read_box, remove
 from pyrula_runtime.core.blame import Budget, Cause
 from pyrula_runtime.core.status import RunEvent, RunStatus, after
 from pyrula_runtime.duties.blaming import Blamed, Freed, free_by
+from pyrula_runtime.duties.carrying import carry
 from pyrula_runtime.duties.inquest import PLAIN, Witnesses, begun_of, death_for, death_of
 from pyrula_runtime.runtime_dir import boot_id
 from pyrula_runtime.stores.clock import Clock
@@ -94,6 +95,7 @@ class Burial:
     async def look(self, incarnation: str, finding: Finding | None = None) -> Look:
         """Free what this dead worker holds; the look that comes a second after the first one removes its traces."""
         freed = await self._free(incarnation, finding)
+        await carry(self._store)  # what its last writes do to other runs
         now_ms = self._clock.mono_ms()
         if now_ms - self._first_seen.setdefault(incarnation, now_ms) < SECOND_LOOK_MS:
             return Look(freed=freed.run_ids, blamed=freed.blamed, final=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 
 from pyrula_runtime.core.status import RunEvent, RunStatus, after
+from pyrula_runtime.duties.carrying import carry
 from pyrula_runtime.stores.protocol import Store
 
 log = logging.getLogger("pyrula.duties")
@@ -18,7 +19,7 @@ _PAGE = 100
 
 
 async def scan(store: Store, lock_ttl_ms: int) -> None:
-    """Reclaim what has lapsed."""
+    """Reclaim what has lapsed, and see to what those who held it have left in an outbox."""
     while True:
         lapsed = await store.reclaim_lapsed(after(RunStatus.running, RunEvent.release), lock_ttl_ms, _PAGE)
         if lapsed.grace:
@@ -26,4 +27,5 @@ async def scan(store: Store, lock_ttl_ms: int) -> None:
         if lapsed.run_ids:
             log.warning("%d runs had lost their worker and go on: %s", len(lapsed.run_ids), ", ".join(lapsed.run_ids))
         if len(lapsed.run_ids) < _PAGE:
-            return
+            break
+    await carry(store)

@@ -55,11 +55,10 @@ class Lane(Protocol):
 
 
 class Leasing:
-    """The round; all on the control thread, but for `late`. Whoever sets `told` sets `nudge` as well."""
+    """The round; all on the control thread, but for `late`."""
 
     def __init__(self, store: Store, request: LeaseRequest, taker: Taker, lane: Lane, slots: Slots) -> None:
         self.nudge = asyncio.Event()
-        self.told = asyncio.Event()  # the store says that a share has changed
         self.mine: tuple[int, ...] = ()
         self._store = store
         self._request = request
@@ -67,8 +66,13 @@ class Leasing:
         self._lane = lane
         self._slots = slots
         self._loop = asyncio.get_running_loop()
-        self._leases = self._is_full = self._watches = self._waits_for_lane = False
+        self._leases = self._told = self._is_full = self._watches = self._waits_for_lane = False
         self._asked_s = 0.0
+
+    def hear(self) -> None:
+        """The store says that a share has changed."""
+        self._told = True
+        self.nudge.set()
 
     def late(self) -> None:
         """The lane does not answer its watchdog; any thread."""
@@ -110,8 +114,8 @@ class Leasing:
         if not self._can_begin():
             await self._give_up()
             return
-        if self.told.is_set() or not self._leases or self._loop.time() - self._asked_s >= interval_s * _EARLY:
-            self.told.clear()
+        told, self._told = self._told, False
+        if told or not self._leases or self._loop.time() - self._asked_s >= interval_s * _EARLY:
             self._asked_s = self._loop.time()
             self.mine = (await self._store.lease(self._request)).mine
             self._leases = True

@@ -76,7 +76,7 @@ async def test_a_share_is_asked_for_at_once_then_by_the_interval_or_when_the_sto
     assert await scene.act() == ["lease"]
     assert scene.leasing.mine == (0, 2)
     assert await scene.act() == []
-    scene.leasing.told.set()
+    scene.leasing.hear()
     assert await scene.act() == ["lease"]
     await scene.leasing.act(0)
     assert scene.store.calls == ["lease", "lease"]

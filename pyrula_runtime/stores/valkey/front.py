@@ -234,8 +234,9 @@ class Front(Submitting, Leasing, Outbox, WithoutWaiting):
 
     # workers
 
-    def beat(self, worker: p.WorkerRecord, forget_after_ms: int) -> Awaitable[None]:
-        return self.shard(FIRST).beat(worker, forget_after_ms)
+    async def beat(self, worker: p.WorkerRecord, forget_after_ms: int) -> None:
+        if await self.shard(FIRST).beat(worker, forget_after_ms) != self._layout.most:
+            await self._learn()
 
     async def retire(self, incarnation: str) -> None:
         await self.give_up_leases(incarnation)

@@ -66,8 +66,11 @@ class Leasing:
         return leased
 
     async def give_up_leases(self, incarnation: str) -> None:
-        if self._layout.most > 1:
-            await self.shard(FIRST).ask("give_up_leases", incarnation, told=bool)
+        if self._layout.most == 1:
+            return
+        await self.shard(FIRST).ask("give_up_leases", incarnation, told=bool)
+        if self.wanted.belongs_here(incarnation) and self.lookout.lease(()):
+            self._regroup()
 
     def leases(self) -> Awaitable[tuple[p.Lease, ...]]:
         return self.shard(FIRST).ask("leases", told=answers.leases)

@@ -127,8 +127,8 @@ class Shard(WithoutWaiting):
     def suspects(self) -> asyncio.Future[int]:
         return self._run("suspects", told=int)
 
-    def beat(self, worker: p.WorkerRecord, forget_after_ms: int) -> asyncio.Future[None]:
-        return self._run("beat", worker.incarnation, requests.worker(worker), forget_after_ms, told=_nothing)
+    def beat(self, worker: p.WorkerRecord, forget_after_ms: int) -> asyncio.Future[int]:
+        return self._run("beat", worker.incarnation, requests.worker(worker), forget_after_ms, told=int)
 
     def retire(self, incarnation: str) -> asyncio.Future[None]:
         return self._run("retire", incarnation, told=_nothing)

@@ -49,6 +49,10 @@ class Wanted:
         if incarnation not in self._incarnations:
             self._incarnations.add(incarnation)
 
+    def belongs_here(self, incarnation: str) -> bool:
+        """Whether this worker uses this handle."""
+        return incarnation in self._incarnations
+
     def concerns(self, wake: Wake, payload: str) -> bool:
         """Whether a message can matter to this handle."""
         if wake is Wake.ready:
