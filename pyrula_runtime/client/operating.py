@@ -5,18 +5,18 @@ An act looks at frames alone, so whoever acts needs no codec.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pyrula_runtime.client.door import Door
 from pyrula_runtime.client.telling import RunSummary
 from pyrula_runtime.core import operator
-from pyrula_runtime.core.entries import Completed, Entry, Forked, OpKind, in_force
+from pyrula_runtime.core.entries import Completed, Entry, Forked
 from pyrula_runtime.core.errors import IllegalTransition
-from pyrula_runtime.core.forking import fork_from
+from pyrula_runtime.core.forking import copied, copied_message, fork_from, signals_again
 from pyrula_runtime.core.operator import Change, Standing
 from pyrula_runtime.core.status import DELIVERY, RunStatus
-from pyrula_runtime.engine.payloads import PLAIN, value_as_stored
+from pyrula_runtime.engine.payloads import PLAIN, renumbered, value_as_stored
 from pyrula_runtime.stores.protocol import CLEAN, Amendment, DeliverTo, Effect, Message, NewRun, RunRecord, SubmitRun
 
 FRAMES = PLAIN.for_people()
@@ -76,10 +76,10 @@ async def fork(door: Door, run_id: str, start: ForkStart, now_ms: int, seen: Run
         record = await _as_seen(door, run_id, seen)
         journal = await door.journal(record)
         entries = [FRAMES.load_entry(raw) for raw in journal]
-        length = fork_from(run_id, entries, start.step, _failed_op(record))
+        kept = copied(entries, fork_from(run_id, entries, start.step, _failed_op(record)))
         effects: tuple[Effect, ...] = (
-            SubmitRun(run=_fork(record, start, journal[:length], now_ms)),
-            *_signals_again(start.run_id, entries, journal, length),
+            SubmitRun(run=_fork(record, start, [journal[position] for position in kept], now_ms)),
+            *(_signal(start.run_id, entries[at], journal[at]) for at in signals_again(entries, kept)),
         )
         if await door.amend(Amendment(run_id=run_id, rev=record.rev, effects=effects)):
             return
@@ -94,19 +94,24 @@ def _fork(record: RunRecord, start: ForkStart, journal: Sequence[bytes], now_ms:
         digest=record.digest,
         status=RunStatus.queued,
         priority=record.priority,
-        journal=(*journal, PLAIN.dump_entry(Forked(at_ms=now_ms, source=record.run_id))),
+        journal=(
+            *(renumbered(entry, copied_message(place)) for place, entry in enumerate(journal)),
+            PLAIN.dump_entry(Forked(at_ms=now_ms, source=record.run_id)),
+        ),
         generation=record.generation,
     )
 
 
-def _signals_again(run_id: str, entries: Sequence[Entry], journal: Sequence[bytes], length: int) -> Iterator[DeliverTo]:
-    """The signals that the first run took from there on."""
-    for position, entry in in_force(entries):
-        if position >= length and isinstance(entry, Completed) and entry.message and entry.op.kind is OpKind.signal:
-            message_id = f"{entry.message} of the run forked from"
-            body = value_as_stored(journal[position])
-            message = Message(run_id=run_id, message_id=message_id, name=entry.op.name, body=body)
-            yield DeliverTo(message=message, moves=DELIVERY)
+def _signal(run_id: str, entry: Entry, stored: bytes) -> DeliverTo:
+    """What a wait of the first run has heard, for the fork to hear."""
+    assert isinstance(entry, Completed)
+    message = Message(
+        run_id=run_id,
+        message_id=f"forked/{entry.message}",
+        name=entry.op.name,
+        body=value_as_stored(stored),
+    )
+    return DeliverTo(message=message, moves=DELIVERY)
 
 
 async def _as_seen(door: Door, run_id: str, seen: RunSummary | None) -> RunRecord:

@@ -36,6 +36,7 @@ from pyrula_runtime.core.entries import (
     DeadlinePassed,
     Entry,
     Failed,
+    Forked,
     Op,
     OpEntry,
     OpKind,
@@ -87,6 +88,7 @@ class Cursor:
         self._started = {e.op.op_id: e for _, e in self._recorded if isinstance(e, Started)}
         self._starts = Counter(e.op.op_id for e in journal if isinstance(e, Started))
         self._anew = begun_anew(journal)
+        self._forked_ms = max((e.at_ms for e in journal if isinstance(e, Forked)), default=0)
         self._withdrawals: list[Op] = []  # made during replay, not on record
         self._wanted: set[str] = set()  # operations asked for, neither settled nor withdrawn
 
@@ -188,7 +190,9 @@ class Cursor:
         return recorded is not None
 
     def _note(self, op: Op, at_ms: int) -> Asked:
-        asked = self._asked[op.op_id] = Asked(op, at_ms=max(at_ms, self._anew.get(op.op_id, 0)))
+        # what a fork has not copied begins with the fork, however old the body's time is there
+        forked_ms = 0 if op.op_id in self._outcomes else self._forked_ms
+        asked = self._asked[op.op_id] = Asked(op, at_ms=max(at_ms, forked_ms, self._anew.get(op.op_id, 0)))
         if op.kind is OpKind.child:
             asked.starts, asked.started = self._starts[op.op_id], self._started.get(op.op_id)
         return asked

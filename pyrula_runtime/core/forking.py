@@ -2,15 +2,20 @@
 
 The first run stays as it is, also if it has ended. The new one has an id of its own, and so its steps have idempotency
 keys of their own: what the first run did in the world from that step on is done once more. Signals that the first run
-took from there on are sent to the new one, children that had not told how they ended are started again.
+took from there on are sent to the new one, children that had not told how they ended are started again, and what is
+waited for is counted from the fork.
+
+Only entries in force are copied. The messages that brought them are of another inbox, so they get numbers that no inbox
+has: a requeue of the fork can still give their signals back, in their order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyrula_runtime.core.entries import Entry, OpEntry, in_force, requeue_from
+from pyrula_runtime.core.entries import Completed, Entry, Failed, OpEntry, OpKind, in_force, requeue_from
 from pyrula_runtime.core.errors import UsageError
+from pyrula_runtime.core.limits import MAX_JOURNAL_ENTRIES
 
 # operations that a refusal names
 _NAMED = 10
@@ -38,6 +43,26 @@ def fork_from(run_id: str, journal: Sequence[Entry], step: str | None, failed_op
     if named:
         raise UsageError(f"run {run_id} has several operations called {step!r}: {_listed(sorted(named))}; say which")
     raise UsageError(f"run {run_id} has no operation {step!r} on record; it has {_listed(list(first))}")
+
+
+def copied(journal: Sequence[Entry], length: int) -> list[int]:
+    """The positions that a fork takes over of the first `length` entries."""
+    return [position for position, _ in in_force(journal) if position < length]
+
+
+def signals_again(journal: Sequence[Entry], kept: Sequence[int]) -> list[int]:
+    """Positions of the signals that a fork with these entries has still to hear, in the order of their arrival."""
+    taken = {entry.message for entry in map(journal.__getitem__, kept) if isinstance(entry, Completed | Failed)}
+    found: dict[int, int] = {}
+    for position, entry in enumerate(journal):
+        if isinstance(entry, Completed) and entry.op.kind is OpKind.signal and entry.message not in taken:
+            found[entry.message] = position
+    return [found[message] for message in sorted(found)]
+
+
+def copied_message(place: int) -> int:
+    """The number of the message that brought the entry at this place of a fork's journal."""
+    return place - MAX_JOURNAL_ENTRIES - 1
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -162,5 +162,11 @@ def value_as_stored(entry: bytes) -> bytes:
     return base64.b64decode(tree[_SEALED]) if _SEALED in tree else orjson.dumps(tree["v"])
 
 
+def renumbered(entry: bytes, message: int) -> bytes:
+    """A journal entry with another number of the message that brought it, if one did; its value stays as it is."""
+    tree = orjson.loads(entry)
+    return orjson.dumps(tree | {"i": message}) if "i" in tree else entry
+
+
 # of whoever has no codec
 PLAIN = Payloads()

@@ -144,6 +144,26 @@ async def test_a_fork_begins_with_what_was_recorded_and_leaves_the_first_run_alo
         assert keys[-1] == f"{again.run_id}:work#2"  # what it does in the world is its own
 
 
+@workflow
+async def operated_by_signals(ctx: WorkflowContext) -> list[int]:
+    heard = [await ctx.wait_signal("number", type=int) for _ in range(3)]
+    await ctx.step(work, "end")
+    return heard
+
+
+async def test_a_fork_hears_the_signals_that_it_has_not_copied(tmp_path: Path) -> None:
+    async with served(tmp_path, operated_by_signals) as client:
+        run = await client.submit(operated_by_signals)
+        for number in range(3):
+            await run.signal("number", number)
+        assert await run.result(LIMIT_S) == [0, 1, 2]
+        fork = await client.fork(run.run_id, "number#2")
+        assert await fork.result(LIMIT_S) == [0, 1, 2]
+        again = await client.fork(fork.run_id, "number#1")
+        assert await again.result(LIMIT_S) == [0, 1, 2]
+    assert done == {"end": 3}
+
+
 async def test_what_cannot_be_forked_is_told(tmp_path: Path) -> None:
     async with served(tmp_path, operated_gate) as client:
         run_id = await paused_at_gate(client)

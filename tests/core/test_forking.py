@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pyrula_runtime.core.entries import Entry, Forked, Requeued, Started, in_force
+from pyrula_runtime.core.cursor import Cursor
+from pyrula_runtime.core.entries import Completed, Entry, Forked, Op, OpKind, Requeued, Started, in_force
 from pyrula_runtime.core.errors import UsageError
-from pyrula_runtime.core.forking import fork_from
+from pyrula_runtime.core.forking import copied, copied_message, fork_from, signals_again
 from pyrula_runtime.core.tree import OnEnd
 from tests.core.journals import attempt, completed, failed, op
 
@@ -57,3 +58,34 @@ def test_a_fork_starts_anew_what_has_no_outcome() -> None:
     failed_once = attempt("a#1", 1)
     journal: list[Entry] = [a, c, attempt("b#1", 1), failed_once, A, Forked(at_ms=9, source="s"), B]
     assert in_force(journal) == [(0, a), (3, failed_once), (4, A), (6, B)]
+
+
+def heard(name: str, message: int) -> Completed:
+    return Completed(op=Op(op_id=f"{name}#{message}", kind=OpKind.signal, name=name), at_ms=1, value=1, message=message)
+
+
+def test_only_what_counts_is_copied() -> None:
+    assert copied([A, B, C, Requeued(at_ms=5, void_from=1), A2, C], 5) == [0, 4]
+
+
+def test_signals_are_sent_again_in_their_order_unless_they_are_copied() -> None:
+    journal: list[Entry] = [heard("go", 2), A, heard("go", 1), Requeued(at_ms=5, void_from=2), heard("stop", 3)]
+    assert signals_again(journal, copied(journal, 5)) == [2]
+    assert signals_again(journal, copied(journal, 4)) == [2, 4]
+    assert signals_again(journal, []) == [2, 0, 4]
+
+
+def test_copied_messages_have_numbers_of_no_inbox_in_their_order() -> None:
+    numbers = [copied_message(place) for place in range(51_200)]
+    assert numbers == sorted(numbers)
+    assert numbers[-1] < 0
+
+
+def test_what_a_fork_waits_for_is_counted_from_the_fork() -> None:
+    cursor = Cursor([completed("a#1", at_ms=10), Forked(at_ms=1_000, source="s"), completed("b#1", at_ms=2_000)])
+    for op_id in ("a#1", "b#1", "c#1"):
+        cursor.ask(op(op_id), 10)
+    while cursor.replaying:
+        cursor.replay_next()
+    cursor.ask(op("d#1"), 2_000)
+    assert [each.at_ms for each in cursor.take_unperformed()] == [1_000, 2_000]
