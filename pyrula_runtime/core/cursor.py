@@ -161,6 +161,10 @@ class Cursor:
         """Whether any operation is open whose outcome the body wants: else nothing can wake a parked body."""
         return bool(self._wanted)
 
+    def wanted(self) -> list[Op]:
+        """The open operations whose outcome the body wants, in the order of asking."""
+        return [asked.op for asked in self._asked.values() if asked.op.op_id in self._wanted]
+
     def take_unperformed(self) -> list[Asked]:
         """The operations to perform that were not given out yet, in the order of asking; nothing during replay."""
         if self.replaying:
@@ -209,7 +213,7 @@ class Cursor:
             raise JournalMismatch(f"journal entry {position + 1} cancels {entry.op}, but the code still waits for it")
 
     def _open(self) -> str:
-        waiting = [str(asked.op) for asked in self._asked.values() if asked.op.op_id in self._wanted]
+        waiting = list(map(str, self.wanted()))
         if len(waiting) > _NAMED:
             waiting[_NAMED:] = [f"{len(waiting) - _NAMED} more"]
         return ", ".join(waiting) or "nothing"

@@ -113,6 +113,11 @@ class Turn:
         """Whether nothing is left to do but the last commit, whose answer tells what became of the run."""
         return self._ending is not None
 
+    @property
+    def waits_for(self) -> list[Op]:
+        """The operations whose outcome the body waits for; after the turn, those that it waited for last."""
+        return self._cursor.wanted()
+
     def suspend(self) -> None:
         """End the turn here and now, without a trace: whoever claims the run next goes on from the last commit."""
         if self.is_over:

@@ -159,7 +159,7 @@ class Simulation:
     def play_until(self, is_content: Callable[[], bool]) -> None:
         """Let time pass until this is so; SimulationStuck if it will never be."""
         if self._play(is_content, None) is Rest.stuck:
-            raise why_stuck(self._host.records(only_open=True))
+            raise why_stuck(self._host.records(only_open=True), self._host.stage.waits_for)
 
     def record_of(self, run_id: str) -> RunRecord:
         """A run as it stands."""

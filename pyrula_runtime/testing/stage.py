@@ -11,12 +11,13 @@ burial, and the next worker goes on from the journal.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pyrula_runtime.client.submittable import known
 from pyrula_runtime.core.cursor import Asked
+from pyrula_runtime.core.entries import Op
 from pyrula_runtime.core.status import DUE
 from pyrula_runtime.duties.burial import free_all
 from pyrula_runtime.engine.body import Body, SyncBody
@@ -30,7 +31,7 @@ from pyrula_runtime.engine.step_run import StepRun
 from pyrula_runtime.engine.turn import Turn
 from pyrula_runtime.options import Replay
 from pyrula_runtime.stores.memory.store import MemoryStore
-from pyrula_runtime.stores.protocol import Claim, Wake
+from pyrula_runtime.stores.protocol import Claim, Renewed, Wake
 from pyrula_runtime.stores.seam import Crossing, Deed, Phase, Seam
 from pyrula_runtime.testing.fakes import Fakes
 from pyrula_runtime.testing.fuse import Fuse, WorkerCrashed
@@ -70,6 +71,7 @@ class StagedLane(Lane):
         self._prepared = prepared
         self._bodies_threads = commons.bodies
         self._threaded: list[tuple[Turn, SyncBody]] = []
+        self.waits_for: dict[str, list[Op]] = {}  # what runs waited for when their last turn ended
 
     def chance(self) -> float:
         """No jitter: a retry comes after the whole of its delay."""
@@ -83,6 +85,10 @@ class StagedLane(Lane):
         if isinstance(body, SyncBody):
             self._threaded.append((turn, body))
         return body
+
+    def over(self, turn: Turn, claims: Sequence[Claim] | None) -> None:
+        self.waits_for[turn.run_id] = turn.waits_for
+        super().over(turn, claims)
 
     def bodies_at_work(self) -> int:
         """How many threads of plain bodies execute, instead of waiting for an outcome."""
@@ -146,6 +152,10 @@ class Stage:
         """The steps whose code is being executed, as far as it runs on the loop."""
         return sorted(self._in_flight, key=lambda each: (each.run_id, each.op_id))
 
+    def waits_for(self, run_id: str) -> list[Op]:
+        """The operations for which a waiting run waits."""
+        return self._lane.waits_for.get(run_id, [])
+
     def threads_at_work(self) -> int:
         """How many threads execute code of runs."""
         return self._commons.steps.count() + self._lane.bodies_at_work()
@@ -197,8 +207,12 @@ class Stage:
     def _renew(self) -> None:
         self._news.discard(Wake.attention)
         lane = self._lane
-        renewed = self._seam.renew(lane.held(), _LOCK_TTL_MS)
-        renewed.add_done_callback(lambda answer: lane.cancel(tuple(answer.result().cancelled)))
+
+        def renewed(answer: asyncio.Future[Renewed]) -> None:
+            lane.cancel(tuple(answer.result().cancelled))
+            lane.tell(answer.result().inbox)
+
+        self._seam.renew(lane.held(), _LOCK_TTL_MS).add_done_callback(renewed)
 
     def _claim(self) -> None:
         self._news.discard(Wake.ready)

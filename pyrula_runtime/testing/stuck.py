@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from pyrula_runtime.client.submittable import known
+from pyrula_runtime.core.entries import Op, OpKind
 from pyrula_runtime.core.errors import PyrulaError
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.engine.current import Current
@@ -16,9 +17,12 @@ class SimulationStuck(PyrulaError):
     """A run was to be played on, and nothing that it waits for will come by itself; the message says what it is."""
 
 
-def why_stuck(records: Iterable[RunRecord]) -> SimulationStuck:
-    """Nothing will ever happen any more, and these runs have not ended."""
-    return SimulationStuck(" ".join(map(_of_run, records)) or "No run is left that could go on.")
+def why_stuck(records: Iterable[RunRecord], waits_for: Callable[[str], Sequence[Op]]) -> SimulationStuck:
+    """Nothing will ever happen any more, and these runs have not ended; `waits_for` says what for, by a run's id."""
+    told = [
+        f"Run {each.run_id} of workflow {each.workflow!r} {_reason(each, waits_for(each.run_id))}" for each in records
+    ]
+    return SimulationStuck(" ".join(told))
 
 
 def why_late(patience_s: float, on_loop: Sequence[Current], threads: int) -> SimulationStuck:
@@ -32,11 +36,7 @@ def why_late(patience_s: float, on_loop: Sequence[Current], threads: int) -> Sim
     )
 
 
-def _of_run(record: RunRecord) -> str:
-    return f"Run {record.run_id} of workflow {record.workflow!r} {_reason(record)}"
-
-
-def _reason(record: RunRecord) -> str:
+def _reason(record: RunRecord, waits_for: Sequence[Op]) -> str:
     if record.status is RunStatus.paused:
         error = None if record.error is None else PLAIN.load_error(record.error)
         return "was paused." if error is None else f"is paused: {str(error).rstrip('.')}."
@@ -47,4 +47,6 @@ def _reason(record: RunRecord) -> str:
         return (
             f"is queued for version {record.version!r}, but the workflow that is defined here has {defined.version!r}."
         )
-    return f"is {record.status} and waits for something that nobody brings."
+    signals = [op.name for op in waits_for if op.kind is OpKind.signal]
+    hint = f": send it with run.signal({signals[0]!r}, ...) before its end is waited for" if signals else ""
+    return f"waits for {', '.join(map(str, waits_for)) or 'something'}, and nobody brings it{hint}."
