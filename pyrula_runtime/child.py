@@ -132,7 +132,7 @@ class _Child:
         self._limits_ms = _longer_limits_ms(programs, options.lock_ttl)
         setup = WorkerSetup(
             programs=programs,
-            store=open_store(start.store_url),
+            store=open_store(start.store_url, shard_count=options.shard_count),
             options=options,
             runtime_dir=directory,
             worker_id=start.worker_id or None,

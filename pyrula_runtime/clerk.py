@@ -303,7 +303,9 @@ def main(fd: int) -> NoReturn:
 def _served(start: Start, uplink: Uplink) -> int:
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
-    clerk = Clerk(start, uplink, open_store(start.store_url), runtime_dir(os.environ), SystemClock())
+    options = WorkerOptions.from_env({}, **start.options)
+    store = open_store(start.store_url, shard_count=options.shard_count)
+    clerk = Clerk(start, uplink, store, runtime_dir(os.environ), SystemClock())
     return loop.run_until_complete(clerk.run())
 
 

@@ -211,8 +211,13 @@ class WorkerOptions:
     cancel_timeout: float = option(
         5.0, "How long a drain waits, at each of three places, for what it cancelled.", unit="s", low=0.1, high=HOUR_S
     )
-    shard_count: int = option(
-        64, "Slices of one workflow's queue, on stores with shards.", unit="shards", low=1, high=4096
+    shard_count: int | None = option(
+        None,
+        "How many shards keep the runs of a server; unset, as many as there are, first 1, in a cluster 64.",
+        kind=int,
+        unit="shards",
+        low=1,
+        high=4096,
     )
     shard_lease_ttl: float = option(30.0, "How long a dead worker keeps its shards.", unit="s", low=1, high=HOUR_S)
     shard_lease_interval: float = option(

@@ -92,11 +92,12 @@ def _made(targets: Sequence[str], given: dict[str, Any], log_format: Any, log_le
     from pyrula_runtime.workflows.logs import log_without_waiting
 
     faults = Faults()
-    with faults.kept():
-        settings = Settings.from_env(os.environ, **values_of(SETTINGS, given))
-        store = open_store(settings.store_url_or())
+    options = WorkerOptions()
     with faults.kept():
         options = WorkerOptions.from_env(os.environ, **values_of(OPTIONS, given))
+    with faults.kept():
+        settings = Settings.from_env(os.environ, **values_of(SETTINGS, given))
+        store = open_store(settings.store_url_or(), shard_count=options.shard_count)
     with faults.kept():
         directory = runtime_dir(os.environ)
     faults.refuse()

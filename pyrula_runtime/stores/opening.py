@@ -14,22 +14,25 @@ _SQLITE_FORMS = "sqlite:////absolute/path.db or sqlite:///relative.db"
 _FORMS = f"{_SQLITE_FORMS}, valkey://host:6379/0, valkeys://host:6379/0 (TLS) or unix:///path/to/valkey.sock"
 
 
-def open_store(url: str, *, clock: Clock | None = None) -> Store:
-    """The store at `url`, not yet connected (`await store.open()` does that). Raises ConfigurationError."""
+def open_store(url: str, *, clock: Clock | None = None, shard_count: int | None = None) -> Store:
+    """The store at `url`, not yet connected (`await store.open()` does that). Raises ConfigurationError.
+
+    `shard_count` is for stores that can have several shards; None leaves the number as it is.
+    """
     scheme, separator, rest = url.partition("://")
     if not separator:
         raise ConfigurationError([f"store URL {url!r} has no scheme; write {_FORMS}"])
     if scheme in _VALKEY:
-        return _valkey(url, clock)
+        return _valkey(url, clock, shard_count)
     if scheme != "sqlite":
         raise ConfigurationError([f"store URL scheme {scheme!r} is unknown; use {_FORMS}"])
     return _sqlite(url, rest, clock or SystemClock())
 
 
-def _valkey(url: str, clock: Clock | None) -> Store:
+def _valkey(url: str, clock: Clock | None, shard_count: int | None) -> Store:
     from pyrula_runtime.stores.valkey.store import ValkeyStore
 
-    return ValkeyStore(url, clock)  # without a clock for tests, time is the server's
+    return ValkeyStore(url, clock, shard_count=shard_count)  # without a clock for tests, time is the server's
 
 
 def _sqlite(url: str, rest: str, clock: Clock) -> Store:

@@ -29,9 +29,6 @@ UNIT = ROOT / "examples" / "deploy" / "pyrula.service"
 LATER = frozenset(
     [
         "schedule_poll_interval_s",
-        "shard_count",
-        "shard_lease_ttl",
-        "shard_lease_interval",
         "live_ttl_after_archive",
         "postgres_dsn",
         "runtime_name",

@@ -37,7 +37,7 @@ def test_defaults_are_the_published_ones() -> None:
         "evacuate_after": None,
         "shutdown_grace": 30.0,
         "cancel_timeout": 5.0,
-        "shard_count": 64,
+        "shard_count": None,
         "shard_lease_ttl": 30.0,
         "shard_lease_interval": 10.0,
         "idempotency_ttl": 86_400.0,
