@@ -17,6 +17,7 @@ from typing import Any
 from pyrula_runtime.core.entries import Completed, Failed, Withdrawn, in_force
 from pyrula_runtime.engine.payloads import PLAIN
 from pyrula_runtime.testing.simulation import START, Simulation
+from pyrula_runtime.workflows.registry import AnyWorkflow
 
 Story = Callable[[Simulation], Any]
 # what came of a play: a name of each thing, and its value
@@ -37,6 +38,7 @@ class CrashNotSurvived(AssertionError):
 def crash_everywhere(
     story: Story,
     *,
+    workflows: Sequence[AnyWorkflow] = (),
     fakes: Mapping[Any, Any] | None = None,
     start: datetime = START,
     patience: float = 10.0,
@@ -45,13 +47,15 @@ def crash_everywhere(
 
     story: a function that is given a Simulation, starts runs there and does with them what it likes, such as
         `lambda simulation: simulation.run(process_order, order).result()`. What it returns is compared.
-    fakes, start, patience: as for Simulation; every play begins with them anew.
+    workflows, fakes, start, patience: as for Simulation; every play begins with them anew.
 
     Raises CrashNotSurvived with all that differs.
     """
 
     def played(crash_at: int) -> tuple[_Outcomes, Sequence[str]]:
-        with Simulation(fakes=fakes, start=start, patience=patience, crash_at=crash_at) as simulation:
+        with Simulation(
+            workflows=workflows, fakes=fakes, start=start, patience=patience, crash_at=crash_at
+        ) as simulation:
             try:
                 value = story(simulation)
             except Exception as error:

@@ -1,8 +1,7 @@
 """How a simulation goes on: what can happen now happens, and then time moves to the next thing that is due.
 
-One question is asked again and again, as soon as the loop is quiet: has the worker duties to do at the present time? If
-not, and whoever plays is not content yet, the clock moves to the loop's next timer or to the next time that the store
-waits for, whichever is first, but never past the limit.
+One question is asked again and again, as soon as the loop is quiet: is there anything to do at the present time? If
+not, and whoever plays is not content yet, the clock moves to the loop's next timer, but never past the limit.
 """
 
 from __future__ import annotations
@@ -34,13 +33,10 @@ async def play(stage: Stage, loop: SkippingLoop, is_content: Callable[[], bool],
             continue
         if is_content():
             return Rest.content
-        due_ms = await stage.next_due_ms()
-        left = [] if due_ms is None else [due_ms - clock.wall_ms()]
-        if quiet.timer_ms is not None:
-            left.append(quiet.timer_ms)
-        if limit_ms is not None and all(clock.wall_ms() + each > limit_ms for each in left):
-            clock.move(max(limit_ms - clock.wall_ms(), 0))
+        left_ms = None if limit_ms is None else limit_ms - clock.wall_ms()
+        if left_ms is not None and (quiet.timer_ms is None or quiet.timer_ms > left_ms):
+            clock.move(max(left_ms, 0))
             return Rest.limit
-        if not left:
+        if quiet.timer_ms is None:
             return Rest.stuck
-        clock.move(min(left))
+        clock.move(quiet.timer_ms)

@@ -23,6 +23,7 @@ from pyrula_runtime.testing.playing import Rest
 from pyrula_runtime.testing.run import SimulatedRun
 from pyrula_runtime.testing.stage import Script
 from pyrula_runtime.testing.stuck import why_late, why_stuck
+from pyrula_runtime.workflows.registry import AnyWorkflow
 from pyrula_runtime.workflows.workflow import Workflow
 
 R = TypeVar("R")
@@ -40,6 +41,7 @@ class Simulation:
     def __init__(
         self,
         *,
+        workflows: Sequence[AnyWorkflow] = (),
         fakes: Mapping[Any, Any] | None = None,
         start: datetime = START,
         always_replay: bool = False,
@@ -48,6 +50,7 @@ class Simulation:
     ) -> None:
         """Nothing runs yet.
 
+        workflows: those whose schedules and events are at work; runs can be started of any workflow.
         fakes: what stands in for steps, by function or by name: a value, an exception to raise, a function to call
             with the step's arguments, or `attempts(...)`.
         start: what the clock shows at first.
@@ -63,7 +66,12 @@ class Simulation:
         self._fuse = Fuse(crash_at)
         self._patience_s = patience
         self._ids = 0
-        script = Script(fakes=self._fakes, fuse=self._fuse, replay="always" if always_replay else "when-resumed")
+        script = Script(
+            fakes=self._fakes,
+            fuse=self._fuse,
+            workflows=workflows,
+            replay="always" if always_replay else "when-resumed",
+        )
         self._host = SimulatedHost(script, start, patience)
 
     def __enter__(self) -> Self:

@@ -18,7 +18,6 @@ from typing import Any
 from pyrula_runtime.client.submittable import known
 from pyrula_runtime.core.cursor import Asked
 from pyrula_runtime.core.entries import Op
-from pyrula_runtime.core.status import DUE
 from pyrula_runtime.duties.burial import free_all
 from pyrula_runtime.engine.body import Body, SyncBody
 from pyrula_runtime.engine.current import Current, current
@@ -33,11 +32,13 @@ from pyrula_runtime.options import Replay
 from pyrula_runtime.stores.memory.store import MemoryStore
 from pyrula_runtime.stores.protocol import Claim, Renewed, Wake
 from pyrula_runtime.stores.seam import Crossing, Deed, Phase, Seam
+from pyrula_runtime.testing.duties import Duties
 from pyrula_runtime.testing.fakes import Fakes
 from pyrula_runtime.testing.fuse import Fuse, WorkerCrashed
 from pyrula_runtime.testing.loop import SkippingLoop
 from pyrula_runtime.testing.threads import WatchedCommons
 from pyrula_runtime.workflows.programs import program_of
+from pyrula_runtime.workflows.registry import AnyWorkflow
 from pyrula_runtime.workflows.workflow import Workflow
 
 # as in a real worker; no lock lapses here, for nobody looks for lapsed ones
@@ -54,6 +55,7 @@ class Script:
 
     fakes: Fakes
     fuse: Fuse
+    workflows: Sequence[AnyWorkflow] = ()  # whose schedules and events are at work
     replay: Replay = "when-resumed"
 
 
@@ -112,19 +114,23 @@ class Stage:
         self._fuse = script.fuse
         self._in_flight: set[Current] = set()
         self._news: set[Wake] = set()
+        self._duties = Duties(store, loop.clock.mono_ms, [self.serve(each) for each in script.workflows])
         self._equip()
         loop.is_at_work = self._is_at_work
 
     def open(self) -> None:
         """Hear of what concerns runs that are being worked on."""
         self._store.listen(self._news.add, frozenset({Wake.attention, Wake.ready}))
+        self._duties.open()
 
-    def serve(self, workflow: Workflow[..., Any, Any]) -> None:
+    def serve(self, workflow: AnyWorkflow) -> Program:
         """Have runs of this workflow executed."""
-        self._programs[workflow.name] = program_of(workflow)
+        program = self._programs[workflow.name] = program_of(workflow)
+        return program
 
     def close(self) -> None:
         """End what is under way without a trace."""
+        self._duties.stop()
         self._is_dead = True
         self._lane.condemn()
         self._lane.give_up()
@@ -141,12 +147,8 @@ class Stage:
         elif Wake.ready in self._news:
             self._claim()
         else:
-            return (await self._store.wake_due(DUE, 500)).woken > 0
+            return await self._duties.look()
         return True
-
-    async def next_due_ms(self) -> int | None:
-        """When the next run that waits for a time goes on, by the wall clock."""
-        return (await self._store.wake_due(DUE, 0)).next_due_ms
 
     def at_work(self) -> list[Current]:
         """The steps whose code is being executed, as far as it runs on the loop."""
