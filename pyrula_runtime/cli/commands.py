@@ -105,6 +105,7 @@ runs = Group(
         "resume": ("acts", "resume"),
         "requeue": ("acts", "requeue"),
         "fork": ("acts", "fork"),
+        "replay": ("replay", "replay"),
     },
 )
 

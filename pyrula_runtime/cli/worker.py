@@ -105,12 +105,12 @@ def _made(targets: Sequence[str], given: dict[str, Any], log_format: Any, log_le
     for warning in settings.unserved_warnings():
         log.warning(warning)
     setup = WorkerSetup(
-        programs=_of_app(app.programs, targets),
+        programs=of_app(app.programs, targets),
         store=store,
         options=options,
         runtime_dir=directory,
         worker_id=settings.worker_id,
-        codec=_of_app(app.codec, options.codec),
+        codec=of_app(app.codec, options.codec),
     )
     return Worker(replace(setup, stack_file=_stack_file(directory, setup.incarnation))), settings
 
@@ -124,7 +124,7 @@ def _stack_file(directory: Path, incarnation: str) -> IO[bytes] | None:
     return None
 
 
-def _of_app(find: Callable[[Named], Found], named: Named) -> Found:
+def of_app(find: Callable[[Named], Found], named: Named) -> Found:
     """What the app has under these names; a fault in the app is the app's, so it gets its own traceback."""
     from pyrula_runtime.workflows import app
 

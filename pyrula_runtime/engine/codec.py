@@ -127,11 +127,10 @@ def entry_from_json(tree: dict[str, Any]) -> Entry:
         return Withdrawn(op=op, at_ms=at)
     if kind == "s":
         return Started(op=op, at_ms=at, child_id=tree["c"], on_end=OnEnd(tree["p"]))
-    error = load_error(tree["e"])
     if kind == "e":
-        return Failed(op=op, at_ms=at, error=error, message=tree.get("i", 0))
+        return Failed(op=op, at_ms=at, error=load_error(tree["e"]), message=tree.get("i", 0))
     if kind == "a":
-        return AttemptFailed(op=op, at_ms=at, number=tree["n"], error=error, retry_at_ms=tree["r"])
+        return AttemptFailed(op=op, at_ms=at, number=tree["n"], error=load_error(tree["e"]), retry_at_ms=tree["r"])
     raise ValueError(f"journal entry of unknown kind {kind!r}: written by a newer version of Pyrula")
 
 

@@ -29,6 +29,7 @@ from pyrula_runtime.engine.commons import Commons
 from pyrula_runtime.engine.current import Current, current
 from pyrula_runtime.engine.evacuation import Evacuation
 from pyrula_runtime.engine.foreign_loop import explained
+from pyrula_runtime.engine.host import Performing
 from pyrula_runtime.engine.intake import Intake
 from pyrula_runtime.engine.lane_setup import LaneSetup
 from pyrula_runtime.engine.lane_thread import LaneThread
@@ -233,7 +234,7 @@ class Lane:
         span = ThreadSpan(self._presence, whose.place)
         return self._threads.run_step(whose.run_id, partial(span.around, work))
 
-    def perform(self, turn: Turn, asked: Asked, call: StepCall) -> StepRun:
+    def perform(self, turn: Turn, asked: Asked, call: StepCall) -> Performing:
         whose = Current(run_id=turn.run_id, workflow=turn.program.name)
         if self._commons.isolates and call.is_async:
             call = replace(call, call=explained(call.call))

@@ -156,6 +156,12 @@ class Payloads:
         return self.load_json(base64.b64decode(text))
 
 
+def written_ms(entry: bytes) -> int:
+    """When a journal entry was written, whatever it is."""
+    at_ms: int = orjson.loads(entry)["at"]
+    return at_ms
+
+
 def value_as_stored(entry: bytes) -> bytes:
     """The value of a journal entry as a document of its own, encoded as it is."""
     tree = orjson.loads(entry)

@@ -21,12 +21,12 @@ from pyrula_runtime.core.entries import Op
 from pyrula_runtime.duties.burial import free_all
 from pyrula_runtime.engine.body import Body, SyncBody
 from pyrula_runtime.engine.current import Current, current
+from pyrula_runtime.engine.host import Performing
 from pyrula_runtime.engine.lane import Lane
 from pyrula_runtime.engine.lane_setup import LaneSetup
 from pyrula_runtime.engine.lane_thread import LaneThread
 from pyrula_runtime.engine.program import Program, StepCall
 from pyrula_runtime.engine.slots import Slots
-from pyrula_runtime.engine.step_run import StepRun
 from pyrula_runtime.engine.turn import Turn
 from pyrula_runtime.options import Replay
 from pyrula_runtime.stores.memory.store import MemoryStore
@@ -79,7 +79,7 @@ class StagedLane(Lane):
         """No jitter: a retry comes after the whole of its delay."""
         return 0.0
 
-    def perform(self, turn: Turn, asked: Asked, call: StepCall) -> StepRun:
+    def perform(self, turn: Turn, asked: Asked, call: StepCall) -> Performing:
         return super().perform(turn, asked, self._prepared(call))
 
     def make_body(self, turn: Turn) -> Body:

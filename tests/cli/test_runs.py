@@ -170,7 +170,7 @@ def test_a_reader_that_goes_away_is_no_error(site: Site) -> None:
 
 def commands() -> list[tuple[str, ...]]:
     groups = {
-        "runs": ("list", "show", "why", "cancel", "pause", "resume", "requeue", "fork"),
+        "runs": ("list", "show", "why", "cancel", "pause", "resume", "requeue", "fork", "replay"),
         "store": ("backup", "check"),
     }
     names = root.list_commands(root.make_context("pyrula", ["doctor"]))
