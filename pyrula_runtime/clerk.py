@@ -83,6 +83,8 @@ CLEAN, LOOP_DIED, CONFIGURATION = 0, 1, 78
 _BOXES_S = 1.0
 # the queue is counted so often while it changes, and so often at last while it does not
 _COUNT_S, _COUNT_IDLE_S = 2.0, 5.0
+# but where runs are kept in several shards a count is two calls to each: then at most so often for each of them
+_COUNT_SHARD_S, _COUNT_SHARD_IDLE_S = 0.1, 0.8
 # how often the right to write is proved while all is well; after a failure, at every count
 _PROOF_MS = 10_000
 # so many runs are named in one message; an id has 128 bytes at most
@@ -261,7 +263,13 @@ class Clerk:
             raise
         finally:
             self._tell_queue()
-        self._count.period_s = _COUNT_S if self._counts != before else min(2 * self._count.period_s, _COUNT_IDLE_S)
+        self._count.period_s = self._rest_s(is_idle=self._counts == before)
+
+    def _rest_s(self, *, is_idle: bool) -> float:
+        shards = self._store.shards
+        if not is_idle:
+            return max(_COUNT_S, _COUNT_SHARD_S * shards)
+        return min(2 * self._count.period_s, max(_COUNT_IDLE_S, _COUNT_SHARD_IDLE_S * shards))
 
     async def _counted(self) -> Counter[str]:
         counts: Counter[str] = Counter(suspects=await self._store.suspects())

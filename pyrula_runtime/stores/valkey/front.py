@@ -18,6 +18,7 @@ from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import Moves, RunStatus
 from pyrula_runtime.stores import protocol as p
 from pyrula_runtime.stores.valkey import requests
+from pyrula_runtime.stores.valkey.claimed import Claimed
 from pyrula_runtime.stores.valkey.layout import Layout
 from pyrula_runtime.stores.valkey.leasing import Leasing
 from pyrula_runtime.stores.valkey.lookout import Lookout
@@ -40,6 +41,7 @@ class Front(Submitting, Leasing, Outbox, WithoutWaiting):
     """The verbs of a store of several shards."""
 
     lookout: Lookout
+    claimed: Claimed
     wanted: Wanted
     _layout: Layout
 
@@ -102,10 +104,12 @@ class Front(Submitting, Leasing, Outbox, WithoutWaiting):
     ) -> tuple[p.Claim, ...] | StoreUnavailable:
         self.wanted.note(request, number)
         begun = self.lookout.begin(number)
+        self.claimed.begin(number)
         try:
             taken = await self.shard(number).claim(replace(request, limit=limit))
         except StoreUnavailable as error:
             return error
+        self.claimed.answered(number, len(taken))
         self.lookout.took(number, lines, begun, all_asked=len(taken) == limit)
         return taken
 
@@ -130,10 +134,14 @@ class Front(Submitting, Leasing, Outbox, WithoutWaiting):
             return shard.commit(replace(commit, claim=None))
         self.wanted.note(request, number)
         begun, limit = self.lookout.begin(number), request.limit
+        self.claimed.begin(number)
         committed = shard.commit(commit)
 
         def look(done: asyncio.Future[p.Committed]) -> None:
-            if done.cancelled() or done.exception() is not None or done.result().append is not p.Append.done:
+            if done.cancelled() or done.exception() is not None:
+                return
+            self.claimed.answered(number, len(done.result().claims))
+            if done.result().append is not p.Append.done:
                 return
             is_full = len(done.result().claims) == limit
             self.lookout.took(number, lines, begun, all_asked=is_full)
@@ -196,7 +204,17 @@ class Front(Submitting, Leasing, Outbox, WithoutWaiting):
         return p.Lapsed(run_ids=tuple(run_ids), grace=grace)
 
     def holdings(self, incarnation: str) -> Awaitable[tuple[p.Holding, ...]]:
+        if self.lookout.leased is not None and self.wanted.belongs_here(incarnation):
+            return self._held_here(incarnation)
         return _merged([shard.holdings(incarnation) for shard in self._all()], _chained)
+
+    async def _held_here(self, incarnation: str) -> tuple[p.Holding, ...]:
+        asked = self.claimed.shards()
+        told = await asyncio.gather(*[self.shard(number).holdings(incarnation) for number in asked])
+        for (number, brought), held in zip(asked.items(), told, strict=True):
+            if not held:
+                self.claimed.is_empty(number, brought)
+        return _chained(told)
 
     def find(self, query: p.RunQuery) -> Awaitable[tuple[p.RunRecord, ...]]:
         def newest(told: list[tuple[p.RunRecord, ...]]) -> tuple[p.RunRecord, ...]:

@@ -17,6 +17,7 @@ from pyrula_runtime.stores import protocol as p
 from pyrula_runtime.stores.clock import Clock, SystemClock
 from pyrula_runtime.stores.valkey import answers, server
 from pyrula_runtime.stores.valkey.address import Address, parse
+from pyrula_runtime.stores.valkey.claimed import Claimed
 from pyrula_runtime.stores.valkey.connection import Argument
 from pyrula_runtime.stores.valkey.front import Front
 from pyrula_runtime.stores.valkey.lane import Call, Lane
@@ -55,7 +56,7 @@ class ValkeyStore(Front):
         self._address = parse(url) if isinstance(url, str) else url
         self._clock, self.settings = clock, settings or Settings()
         self.route = Route(self._address, self.settings.connect_s, in_cluster=bool(cluster))
-        self.wanted, self.lookout = Wanted(), Lookout()
+        self.wanted, self.lookout, self.claimed = Wanted(), Lookout(), Claimed()
         self.is_sharded = False
         self._shard_count = shard_count
         self._lease_ttl_ms = None if shard_lease_ttl is None else round(shard_lease_ttl * 1000)
