@@ -110,9 +110,10 @@ def cancel(**given: Any) -> int:
 @click.command(epilog=example("pyrula runs pause --workflow process_order --status queued"))
 @_runs(Act.pause)
 def pause(**given: Any) -> int:
-    """Take runs from their workers and keep them until they are resumed.
+    """Stop runs until they are resumed.
 
-    A step that is under way is performed again then. Messages are kept. Exit code 1 if any refuses.
+    They are taken from their workers; a step that is under way is performed again then. Messages are kept. Exit code 1
+    if any refuses.
     """
     return _done(Act.pause, given)
 

@@ -51,7 +51,7 @@ STEPS = [op("a#1"), op("b#1")]
         (BROKEN, DONE, [], False, "the code now ends: completed with 1"),
     ],
 )
-def test_the_verdict(real: End, copy: End, next_steps: list[Op], fits: bool, words: str) -> None:
+def test_the_verdict(real: End, copy: End, next_steps: list[Op], *, fits: bool, words: str) -> None:
     told = verdict(real, copy, next_steps)
     assert told.fits is fits
     assert words in told.sentence
