@@ -63,10 +63,10 @@ class Watched:
             if incident["kind"] in ALARMS:
                 self.alarms[f"{incident['kind']}: {incident['text']}"] = None
 
-    async def run(self, workflow: str, **given: Any) -> None:
+    async def run(self, workflow: str, limit_s: float = 120, **given: Any) -> None:
         """A run, waited for."""
         self.runs.append(await self.world.submit(workflow, **given))
-        await self.world.ended(self.runs[-1], 120)
+        await self.world.ended(self.runs[-1], limit_s)
 
     def workers(self) -> list[Row]:
         return self.supervised.rows("worker")
@@ -103,7 +103,8 @@ async def starvation(watched: Watched, seconds: float) -> None:
     pids = [row["pid"] for row in watched.workers()]
     hogs = [await watched.world.start(role="hog") for _ in range(4)]
     with quota(pids) if _CPU_GROUPS.exists() and os.access(_CPU_GROUPS, os.W_OK) else niceness(pids):
-        computing = [asyncio.create_task(watched.run("computing", times=50)) for _ in range(2)]
+        limit_s = seconds + 120
+        computing = [asyncio.create_task(watched.run("computing", limit_s, times=50)) for _ in range(2)]
         await asyncio.sleep(seconds)
         assert not any(task.done() for task in computing), "they had a processor"
     await asyncio.gather(*(hog.kill() for hog in hogs))
