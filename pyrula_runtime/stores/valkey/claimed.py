@@ -1,8 +1,8 @@
 """In which shards this handle's worker may hold runs, so that the others need not be asked.
 
 A worker looks now and then whether the store holds runs in its name that it has never heard of. To a worker that
-leases through this handle runs come by claims through it alone, so only shards count from which a claim has brought a run, or has not been answered
-(nobody knows then), and those only until they are seen to be empty.
+leases through this handle runs come by claims through it alone. So only shards count from which a claim has brought a
+run, or has not been answered (nobody knows then), and those only until they are seen to be empty.
 """
 
 from __future__ import annotations
