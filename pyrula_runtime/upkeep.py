@@ -40,7 +40,7 @@ from pyrula_runtime.engine.renewal import Renewal
 from pyrula_runtime.engine.retrials import Retrials
 from pyrula_runtime.engine.rounds import Round, Rounds
 from pyrula_runtime.engine.strays import Strays
-from pyrula_runtime.stores.protocol import LeaseRequest, Listening, Wake, WorkerRecord
+from pyrula_runtime.stores.protocol import LeaseRequest, Wake, WorkerRecord
 from pyrula_runtime.worker_setup import WorkerSetup
 
 # how often this host's boxes are looked at for dead workers: a directory listing and a lock probe each
@@ -162,11 +162,16 @@ class Upkeep:
         options, lanes, nudges = self._options, self._place.lanes, self._nudges
         # a wake for work is what makes this round; its period is the net below a lost wake
         claims, renewals = nudges["claim"], nudges["renewal"]
-        wakes = {Wake.ready: [claims], Wake.attention: [renewals], Wake.timer: self._start_what_begins_runs()}
+        wakes: dict[Wake, list[Callable[[], None]]] = {
+            Wake.ready: [claims.set],
+            Wake.attention: [renewals.set],
+            Wake.timer: [nudge.set for nudge in self._start_what_begins_runs()],
+            Wake.lease: self._start_leases(),
+        }
 
         def ring(wake: Wake) -> None:
             for nudge in wakes[wake]:
-                nudge.set()
+                nudge()
 
         self._listening = self._store.listen(ring, frozenset(wake for wake, woken in wakes.items() if woken))
         self._start("claim", self._claiming.act, options.timer_poll_interval_s, claims)
@@ -180,18 +185,15 @@ class Upkeep:
             self._start("retrial", self._retrials.act, options.timer_poll_interval_s, self._retrials.nudge)
         self._place.health.on_doubt = nudges["beat"].set
         self._start("beat", self._beat, _BEAT_S, nudges["beat"])
-        self._start_leases()
         self._start("box beat", self._beat_box, _BOX_BEAT_S)
 
-    def _start_leases(self) -> None:
+    def _start_leases(self) -> list[Callable[[], None]]:
         """Share the shards, if there are several; a cell takes what nobody else looks for."""
         leasing, every_s = self._leasing, self._options.shard_lease_interval
-        self._hears_leases: Listening | None = None
         if self._place.setup.role == "cell":
-            return
-        if self._store.shards > 1:
-            self._hears_leases = self._store.listen(lambda _wake: leasing.hear(), frozenset({Wake.lease}))
+            return []
         self._start("leases", lambda: leasing.act(every_s), every_s, leasing.nudge)
+        return [leasing.hear]
 
     def late(self) -> None:
         """The lane does not answer its watchdog; any thread."""
@@ -254,8 +256,6 @@ class Upkeep:
     async def stop(self, patience_s: float) -> None:
         """End all rounds."""
         self._listening.close()
-        if self._hears_leases is not None:
-            self._hears_leases.close()
         for each in (self._schedules, self._fan_out):
             if each is not None:
                 each.stop()
