@@ -3,7 +3,7 @@
 from pyrula_runtime.client.bulk import Bulk, BulkResult
 from pyrula_runtime.client.handle import RunHandle
 from pyrula_runtime.client.opening import open_store
-from pyrula_runtime.client.telling import RunSummary
+from pyrula_runtime.client.telling import RunEvent, RunSummary
 from pyrula_runtime.client.workflow_client import WorkflowClient
 from pyrula_runtime.core.errors import (
     ChildFailed,
@@ -61,6 +61,7 @@ __all__ = [
     "Retry",
     "RunCancelled",
     "RunEnded",
+    "RunEvent",
     "RunFailed",
     "RunFields",
     "RunHandle",

@@ -16,7 +16,8 @@ from pyrula_runtime.cli.evidence import is_poison, print_evidence
 from pyrula_runtime.cli.flags import STORE, flag
 from pyrula_runtime.cli.runs import now_ms
 from pyrula_runtime.cli.session import as_json, ask, compact
-from pyrula_runtime.cli.tables import dated, fields, harmless
+from pyrula_runtime.cli.tables import dated, fields, harmless, size
+from pyrula_runtime.core.limits import WARN_SHARE
 from pyrula_runtime.core.spans import spoken
 
 if TYPE_CHECKING:
@@ -71,10 +72,21 @@ def _print_header(told: dict[str, Any], now_at_ms: int) -> None:
             ("marks", f"{len(told['marks'])}" if told["marks"] else ""),
             ("suspect", "yes: it is tried again alone" if told["suspect"] else ""),
             ("held by", told["owner"] or ""),
+            ("shows", _cut(compact(told["shown"])) if told["shown"] is not None else ""),
+            ("journal", _warning(told)),
             ("input", _cut(compact(told["input"]))),
             ("result", _cut(compact(told["result"])) if told["status"] == "completed" else ""),
         ]
     )
+
+
+def _warning(told: dict[str, Any]) -> str:
+    """How large the journal is, once that is a reason to change the workflow."""
+    share: float = told["journal_share"]
+    if share < WARN_SHARE:
+        return ""
+    entries, bytes_ = len(told["journal"]), size(told["journal_bytes"])
+    return f"{entries:,} entries, {bytes_}: {share:.0%} of what it may have; split the work, or use continue_as_new"
 
 
 def _span(start_ms: int | None, end_ms: int | None) -> str:
@@ -134,7 +146,7 @@ def _outcome(entry: dict[str, Any], start_ms: int) -> str:
         case "requeued":
             return "requeued by an operator"
         case "forked":
-            return f"forked from run {entry['source']}, which recorded what stands above"
+            return f"forked from run {entry['source']}, which recorded what stands above it"
         case kind:
             return str(kind)
 

@@ -8,6 +8,7 @@ from pyrula_runtime.core.status import RunStatus
 
 if TYPE_CHECKING:
     from pyrula_runtime.client.submittable import Submittable
+    from pyrula_runtime.client.telling import RunEvent
     from pyrula_runtime.client.workflow_client import WorkflowClient
 
 R = TypeVar("R")
@@ -58,6 +59,10 @@ class RunHandle(Generic[R]):
     async def resume(self) -> None:
         """Let the paused run go on."""
         await self._client.resume(self.run_id)
+
+    async def events(self, after: int = 0, limit: int = 1000) -> tuple[RunEvent, ...]:
+        """What the run has told since the event `after`, in order, at most `limit`; see RunEvent."""
+        return await self._client.events(self.run_id, after, limit)
 
     async def describe(self) -> dict[str, Any]:
         """The run in full, with its journal."""

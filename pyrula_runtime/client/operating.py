@@ -86,6 +86,8 @@ async def fork(door: Door, run_id: str, start: ForkStart, now_ms: int, seen: Run
 
 
 def _fork(record: RunRecord, start: ForkStart, journal: Sequence[bytes], now_ms: int) -> NewRun:
+    started_ms = record.created_ms if record.started_ms is None else record.started_ms
+    forked = Forked(at_ms=now_ms, source=record.run_id, started_ms=started_ms)
     return NewRun(
         run_id=start.run_id,
         workflow=record.workflow,
@@ -96,7 +98,7 @@ def _fork(record: RunRecord, start: ForkStart, journal: Sequence[bytes], now_ms:
         priority=record.priority,
         journal=(
             *(renumbered(entry, copied_message(place)) for place, entry in enumerate(journal)),
-            PLAIN.dump_entry(Forked(at_ms=now_ms, source=record.run_id)),
+            PLAIN.dump_entry(forked),
         ),
         generation=record.generation,
     )

@@ -18,7 +18,7 @@ from pyrula_runtime.client.bulk import Bulk, BulkResult
 from pyrula_runtime.client.door import CLOSED
 from pyrula_runtime.client.handle import RunHandle
 from pyrula_runtime.client.submittable import Submittable
-from pyrula_runtime.client.telling import RunSummary
+from pyrula_runtime.client.telling import RunEvent, RunSummary
 from pyrula_runtime.client.workflow_client import Statuses
 from pyrula_runtime.core.acts import Act
 from pyrula_runtime.core.errors import UsageError
@@ -133,6 +133,10 @@ class SyncRunHandle(Generic[R]):
     def resume(self) -> None:
         """Let the paused run go on."""
         self._thread.run(self._handle.resume())
+
+    def events(self, after: int = 0, limit: int = 1000) -> tuple[RunEvent, ...]:
+        """What the run has told since the event `after`, in order, at most `limit`; see RunEvent."""
+        return self._thread.run(self._handle.events(after, limit))
 
     def describe(self) -> dict[str, Any]:
         """The run in full, with its journal."""
@@ -264,6 +268,10 @@ class WorkflowClient:
     def describe(self, run_id: str) -> dict[str, Any]:
         """A run in full: input, result, error, times and the decoded journal, as plain JSON values."""
         return self._thread.run(self._client.describe(run_id))
+
+    def events(self, run_id: str, after: int = 0, limit: int = 1000) -> tuple[RunEvent, ...]:
+        """What a run has told since the event `after`, in order, at most `limit`; see RunEvent."""
+        return self._thread.run(self._client.events(run_id, after, limit))
 
     def result(self, run_id: str, timeout: float | None = None) -> Any:
         """Wait for a run's end; see SyncRunHandle.result."""

@@ -25,10 +25,12 @@ from pyrula_runtime.core.entries import (
     in_force,
 )
 from pyrula_runtime.core.errors import ErrorRecord
+from pyrula_runtime.core.limits import journal_share
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.engine.codec import error_to_json, load_record
+from pyrula_runtime.engine.facts import load_fact
 from pyrula_runtime.engine.payloads import Payloads
-from pyrula_runtime.stores.protocol import RunRecord
+from pyrula_runtime.stores.protocol import Fact, RunRecord
 
 _KINDS: dict[type[Entry], str] = {
     Completed: "completed",
@@ -62,6 +64,25 @@ class RunSummary:
     created_ms: int
     started_ms: int | None
     finished_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEvent:
+    """Something that a run told while it went on. Ids count from 1 without gaps; `type` says what `data` is.
+
+    "status": what the code set with `ctx.set_status`. "journal_warning": how large the journal has become.
+    """
+
+    id: int
+    at_ms: int
+    type: str
+    data: Any
+
+
+def event_of(fact: Fact, payloads: Payloads) -> RunEvent:
+    """A fact as clients see it."""
+    kind, data = load_fact(fact.body, payloads)
+    return RunEvent(id=fact.seq, at_ms=fact.at_ms, type=kind, data=data)
 
 
 def summary(record: RunRecord, payloads: Payloads) -> RunSummary:
@@ -100,10 +121,13 @@ def description(record: RunRecord, journal: Sequence[bytes], payloads: Payloads)
         "input": payloads.load_json(record.input),
         "result": None if record.result is None else payloads.load_json(record.result),
         "error": None if record.error is None else error_to_json(payloads.load_error(record.error)),
+        "shown": None if record.shown is None else payloads.load_json(record.shown),
         "created_ms": record.created_ms,
         "started_ms": record.started_ms,
         "finished_ms": record.finished_ms,
         "owner": record.owner,
+        "journal_bytes": record.journal_bytes,
+        "journal_share": journal_share(record.journal_len, record.journal_bytes),
         "journal": [
             _told(entry) | ({} if position in counting or isinstance(entry, Requeued | Forked) else {"voided": True})
             for position, entry in enumerate(entries)

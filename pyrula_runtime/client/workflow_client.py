@@ -18,7 +18,7 @@ from pyrula_runtime.client.endings import Endings
 from pyrula_runtime.client.handle import RunHandle
 from pyrula_runtime.client.outcome import outcome
 from pyrula_runtime.client.submittable import Submittable, known
-from pyrula_runtime.client.telling import RunSummary
+from pyrula_runtime.client.telling import RunEvent, RunSummary
 from pyrula_runtime.core.acts import MOST, Act, Wish, act_of, choice
 from pyrula_runtime.core.errors import IllegalTransition, RunNotFound, StoreUnavailable, UsageError
 from pyrula_runtime.core.ids import checked_name, checked_run_id
@@ -175,6 +175,14 @@ class WorkflowClient:
         record = await self._door.record(run_id)
         return telling.description(record, await self._door.journal(record), self._door.payloads)
 
+    async def events(self, run_id: str, after: int = 0, limit: int = 1000) -> tuple[RunEvent, ...]:
+        """What a run has told since the event `after`, in order, at most `limit`; see RunEvent."""
+        store = await self._door.store()
+        facts = await store.read_facts(run_id, _checked_id(after), listing.checked_limit(limit, listing.LONGEST_PAGE))
+        if not facts:
+            await self._door.record(run_id)  # there is such a run
+        return tuple(telling.event_of(each, self._door.payloads) for each in facts)
+
     async def result(self, run_id: str, timeout: float | None = None, *, of: Submittable[Any] | None = None) -> Any:
         """Wait for a run's end; see RunHandle.result. `of` is its workflow, if the name is not to be looked up."""
         record = await self._door.record(run_id)
@@ -287,6 +295,12 @@ class WorkflowClient:
         refuses does not keep the others: its result says why.
         """
         return Bulk(self._door, Deed(act=act_of(act), step=step, version=version), runs, rate)
+
+
+def _checked_id(after: object) -> int:
+    if isinstance(after, bool) or not isinstance(after, int) or not 0 <= after < 2**63:
+        raise UsageError(f"after={after!r} must be the id of an event, or 0 for all of them")
+    return after
 
 
 def _now_ms() -> int:

@@ -88,7 +88,11 @@ class Cursor:
         self._started = {e.op.op_id: e for _, e in self._recorded if isinstance(e, Started)}
         self._starts = Counter(e.op.op_id for e in journal if isinstance(e, Started))
         self._anew = begun_anew(journal)
-        self._forked_ms = max((e.at_ms for e in journal if isinstance(e, Forked)), default=0)
+        self._forks = [
+            (sum(position < at for position, _ in self._recorded), entry)
+            for at, entry in enumerate(journal)
+            if isinstance(entry, Forked)
+        ]
         self._withdrawals: list[Op] = []  # made during replay, not on record
         self._wanted: set[str] = set()  # operations asked for, neither settled nor withdrawn
 
@@ -96,6 +100,15 @@ class Cursor:
     def replaying(self) -> bool:
         """Whether recorded entries are still to be applied."""
         return self._next < len(self._recorded)
+
+    def run_here(self, run_id: str) -> str:
+        """The run whose UUIDs and chances the body of this run gets here: while it goes over a copy, who wrote that."""
+        return next((fork.source for copied, fork in self._forks if self._next < copied), run_id)
+
+    @property
+    def began_ms(self) -> int | None:
+        """When the run was first claimed whose journal begins this one, if it is a copy."""
+        return self._forks[0][1].started_ms if self._forks and self._forks[0][0] else None
 
     def on_record(self, kind: type[CancelRequested] | type[DeadlinePassed]) -> bool:
         """Whether such a blow to the whole run is recorded already."""
@@ -195,7 +208,7 @@ class Cursor:
 
     def _note(self, op: Op, at_ms: int) -> Asked:
         # what a fork has not copied begins with the fork, however old the body's time is there
-        forked_ms = 0 if op.op_id in self._outcomes else self._forked_ms
+        forked_ms = self._forks[-1][1].at_ms if self._forks and op.op_id not in self._outcomes else 0
         asked = self._asked[op.op_id] = Asked(op, at_ms=max(at_ms, forked_ms, self._anew.get(op.op_id, 0)))
         if op.kind is OpKind.child:
             asked.starts, asked.started = self._starts[op.op_id], self._started.get(op.op_id)

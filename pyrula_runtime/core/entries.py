@@ -119,10 +119,11 @@ class Requeued:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forked:
-    """What stands before this was recorded by the run `source`; this one goes on from here."""
+    """What stands before this, as far as another `Forked`, was recorded by the run `source`, first claimed then."""
 
     at_ms: int
     source: str
+    started_ms: int
 
 
 OpEntry = Completed | Failed | Withdrawn | AttemptFailed | Started

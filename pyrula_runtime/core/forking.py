@@ -5,6 +5,9 @@ keys of their own: what the first run did in the world from that step on is done
 took from there on are sent to the new one, children that had not told how they ended are started again, and what is
 waited for is counted from the fork.
 
+While the code goes over what was copied, it gets the same time, the same UUIDs and the same chances as the first run
+had; from there on they are its own.
+
 Only entries in force are copied. The messages that brought them are of another inbox, so they get numbers that no inbox
 has: a requeue of the fork can still give their signals back, in their order.
 """
@@ -13,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyrula_runtime.core.entries import Completed, Entry, Failed, OpEntry, OpKind, in_force, requeue_from
+from pyrula_runtime.core.entries import Completed, Entry, Failed, Forked, OpEntry, OpKind, in_force, requeue_from
 from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.limits import MAX_JOURNAL_ENTRIES
 
@@ -47,7 +50,8 @@ def fork_from(run_id: str, journal: Sequence[Entry], step: str | None, failed_op
 
 def copied(journal: Sequence[Entry], length: int) -> list[int]:
     """The positions that a fork takes over of the first `length` entries."""
-    return [position for position, _ in in_force(journal) if position < length]
+    counting = {position for position, _ in in_force(journal)}
+    return [at for at in range(length) if at in counting or isinstance(journal[at], Forked)]
 
 
 def signals_again(journal: Sequence[Entry], kept: Sequence[int]) -> list[int]:

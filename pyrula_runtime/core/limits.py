@@ -11,6 +11,8 @@ MAX_ENTRY_BYTES = 1_000_000
 MAX_JOURNAL_BYTES = 50_000_000
 MAX_JOURNAL_ENTRIES = 51_200
 WARN_SHARE = 0.2
+# it is written anew each time, and read with every listing
+MAX_STATUS_BYTES = 16_000
 
 
 def entry_fault(what: str, size: int) -> str | None:
@@ -31,6 +33,18 @@ def journal_fault(entries: int, size: int) -> str | None:
         f"the journal would have {entries:,} entries and {size:,} bytes; its limits are {MAX_JOURNAL_ENTRIES:,} and "
         f"{MAX_JOURNAL_BYTES:,}: split the work into several runs"
     )
+
+
+def journal_share(entries: int, size: int) -> float:
+    """How much of what a journal may have this one has: 1 is all, from 0.2 on there is a warning."""
+    return round(max(entries / MAX_JOURNAL_ENTRIES, size / MAX_JOURNAL_BYTES), 3)
+
+
+def status_fault(size: int) -> str | None:
+    """Why a status of so many bytes cannot be shown, or None."""
+    if size <= MAX_STATUS_BYTES:
+        return None
+    return f"a status has at most {MAX_STATUS_BYTES:,} bytes of JSON, and this one has {size:,}: show less of it"
 
 
 def passes_warning(entries: int, size: int, added_entries: int, added_size: int) -> bool:

@@ -95,8 +95,8 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
             tree["k"] = "d"
         case Requeued(void_from=void_from):
             tree |= {"k": "q", "f": void_from}
-        case Forked(source=source):
-            tree |= {"k": "f", "r": source}
+        case Forked(source=source, started_ms=started_ms):
+            tree |= {"k": "f", "r": source, "s": started_ms}
     if isinstance(entry, Completed | Failed) and entry.message:
         tree["i"] = entry.message
     if isinstance(entry, OpEntry):
@@ -119,7 +119,7 @@ def entry_from_json(tree: dict[str, Any]) -> Entry:
     if kind == "q":
         return Requeued(at_ms=at, void_from=tree["f"])
     if kind == "f":
-        return Forked(at_ms=at, source=tree["r"])
+        return Forked(at_ms=at, source=tree["r"], started_ms=tree["s"])
     op = Op(op_id=tree["o"], kind=OpKind(tree["t"]), name=tree["m"])
     if kind == "v":
         return Completed(op=op, at_ms=at, value=tree["v"], message=tree.get("i", 0))

@@ -56,7 +56,7 @@ def test_a_long_journal_is_not_told_in_full() -> None:
 def test_a_fork_starts_anew_what_has_no_outcome() -> None:
     a, c = (Started(op=op(op_id), at_ms=1, child_id=f"r/{op_id}", on_end=OnEnd.cancel) for op_id in ("a#1", "c#1"))
     failed_once = attempt("a#1", 1)
-    journal: list[Entry] = [a, c, attempt("b#1", 1), failed_once, A, Forked(at_ms=9, source="s"), B]
+    journal: list[Entry] = [a, c, attempt("b#1", 1), failed_once, A, Forked(at_ms=9, source="s", started_ms=1), B]
     assert in_force(journal) == [(0, a), (3, failed_once), (4, A), (6, B)]
 
 
@@ -82,10 +82,31 @@ def test_copied_messages_have_numbers_of_no_inbox_in_their_order() -> None:
 
 
 def test_what_a_fork_waits_for_is_counted_from_the_fork() -> None:
-    cursor = Cursor([completed("a#1", at_ms=10), Forked(at_ms=1_000, source="s"), completed("b#1", at_ms=2_000)])
+    cursor = Cursor(
+        [completed("a#1", at_ms=10), Forked(at_ms=1_000, source="s", started_ms=1), completed("b#1", at_ms=2_000)]
+    )
     for op_id in ("a#1", "b#1", "c#1"):
         cursor.ask(op(op_id), 10)
     while cursor.replaying:
         cursor.replay_next()
     cursor.ask(op("d#1"), 2_000)
     assert [each.at_ms for each in cursor.take_unperformed()] == [1_000, 2_000]
+
+
+def test_over_a_copy_the_body_is_the_run_that_wrote_it() -> None:
+    first, second = Forked(at_ms=9, source="s1", started_ms=3), Forked(at_ms=19, source="s2", started_ms=10)
+    journal: list[Entry] = [A, first, completed("b#1"), completed("c#1"), second, completed("d#1")]
+    assert copied([*journal, A2], 6) == [0, 1, 2, 3, 4, 5]
+    cursor, whose = Cursor(journal), []
+    for op_id in ("a#1", "b#1", "c#1", "d#1"):
+        cursor.ask(op(op_id))
+        whose.append(cursor.run_here("r"))
+        cursor.replay_next()
+    assert (whose, cursor.run_here("r")) == (["s1", "s2", "s2", "r"], "r")
+    assert cursor.began_ms == 3
+
+
+def test_a_fork_that_copies_nothing_begins_by_itself() -> None:
+    assert Cursor([Forked(at_ms=9, source="s", started_ms=3)]).began_ms is None
+    assert Cursor([A]).began_ms is None
+    assert Cursor([A]).run_here("r") == "r"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyrula_runtime.core.limits import entry_fault, journal_fault, passes_warning
+from pyrula_runtime.core.limits import entry_fault, journal_fault, journal_share, passes_warning, status_fault
 
 MB = 1_000_000
 ENTRIES, BYTES = 51_200, 50 * MB
@@ -50,3 +50,17 @@ def test_the_warning_comes_when_a_fifth_is_reached_and_only_then(
 
 def test_a_journal_that_grows_by_one_is_warned_about_once() -> None:
     assert sum(passes_warning(entries, 0, 1, 0) for entries in range(ENTRIES)) == 1
+
+
+@pytest.mark.parametrize(
+    ("entries", "size", "share"), [(0, 0, 0), (10_240, 0, 0.2), (1, 25 * MB, 0.5), (ENTRIES, BYTES, 1), (512, 0, 0.01)]
+)
+def test_the_share_of_a_journal_is_that_of_the_nearer_limit(entries: int, size: int, share: float) -> None:
+    assert journal_share(entries, size) == share
+
+
+def test_a_status_is_small() -> None:
+    assert status_fault(16_000) is None
+    assert status_fault(16_001) == (
+        "a status has at most 16,000 bytes of JSON, and this one has 16,001: show less of it"
+    )
