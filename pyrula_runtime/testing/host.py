@@ -28,6 +28,11 @@ T = TypeVar("T")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+def moment(ms: int) -> datetime:
+    """Milliseconds since the epoch as people write them, in UTC."""
+    return _EPOCH + timedelta(milliseconds=ms)
+
+
 class SimulatedHost:
     """All that one simulation is made of."""
 
@@ -115,7 +120,7 @@ class SimulatedHost:
     @property
     def now(self) -> datetime:
         """What the clock shows."""
-        return _EPOCH + timedelta(milliseconds=self.clock.wall_ms())
+        return moment(self.clock.wall_ms())
 
     def _failed(self, error: BaseException) -> None:
         self._fault = error

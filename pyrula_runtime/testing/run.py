@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from pyrula_runtime.client import telling
@@ -12,6 +13,8 @@ from pyrula_runtime.core.errors import ErrorRecord
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.engine.payloads import PLAIN
 from pyrula_runtime.stores.protocol import RunRecord
+from pyrula_runtime.testing.host import moment
+from pyrula_runtime.testing.replaying import ReplayDiffers
 
 if TYPE_CHECKING:
     from pyrula_runtime.testing.fakes import StepAttempt
@@ -38,6 +41,16 @@ class SimulatedRun(Generic[R]):
     def status(self) -> RunStatus:
         """Where the run stands."""
         return self._record.status
+
+    @property
+    def submitted(self) -> datetime:
+        """When it was submitted."""
+        return moment(self._record.created_ms)
+
+    @property
+    def ended(self) -> datetime | None:
+        """When it ended, if it has."""
+        return None if self._record.finished_ms is None else moment(self._record.finished_ms)
 
     @property
     def error(self) -> ErrorRecord | None:
@@ -82,6 +95,17 @@ class SimulatedRun(Generic[R]):
         if not self.status.is_terminal:
             self._simulation.play_until(lambda: self.status.is_terminal)
         return self
+
+    def check_replay(self) -> None:
+        """Replay the journal through the workflow's code; raises ReplayDiffers if they do not fit, and says where.
+
+        Nothing is performed. Code that does not repeat itself, with the time or with chance of its own, is found so.
+        """
+        judged = self._simulation.rehearsed(self.run_id)
+        if not judged.fits:
+            raise ReplayDiffers(
+                f"run {self.run_id} of workflow {self.workflow!r} is replayed otherwise: {judged.sentence}"
+            )
 
     def cancel(self) -> None:
         """Ask the run to unwind; returns when it can do nothing more at the present time."""

@@ -15,11 +15,13 @@ from typing import Any, Self, TypeVar, overload
 from pyrula_runtime.client.workflow_client import WorkflowClient
 from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.ids import run_id
+from pyrula_runtime.core.rehearsing import Verdict
 from pyrula_runtime.stores.protocol import RunRecord
 from pyrula_runtime.testing.fakes import Fakes, StepAttempt, StepOrName
 from pyrula_runtime.testing.fuse import Fuse
 from pyrula_runtime.testing.host import SimulatedHost
 from pyrula_runtime.testing.playing import Rest
+from pyrula_runtime.testing.replaying import judged
 from pyrula_runtime.testing.run import SimulatedRun
 from pyrula_runtime.testing.stage import Script
 from pyrula_runtime.testing.stuck import why_late, why_stuck
@@ -176,6 +178,12 @@ class Simulation:
     def journal_of(self, run_id: str) -> Sequence[bytes]:
         """Its journal, as stored."""
         return self._host.journal(run_id)
+
+    def rehearsed(self, run_id: str) -> Verdict:
+        """Whether its journal fits its code."""
+        record, journal = self._host.record(run_id), self._host.journal(run_id)
+        program = self._host.stage.program(record.workflow)
+        return self._host.call(lambda: judged(record, journal, program))
 
     def next_id(self, kind: str) -> str:
         """An id that is the same when the test is run again."""

@@ -18,6 +18,7 @@ from typing import Any
 from pyrula_runtime.client.submittable import known
 from pyrula_runtime.core.cursor import Asked
 from pyrula_runtime.core.entries import Op
+from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.duties.burial import free_all
 from pyrula_runtime.engine.body import Body, SyncBody
 from pyrula_runtime.engine.current import Current, current
@@ -153,6 +154,12 @@ class Stage:
     def at_work(self) -> list[Current]:
         """The steps whose code is being executed, as far as it runs on the loop."""
         return sorted(self._in_flight, key=lambda each: (each.run_id, each.op_id))
+
+    def program(self, workflow: str) -> Program:
+        """What runs of this workflow execute; UsageError if this process does not define it."""
+        if workflow not in self._programs:
+            raise UsageError(f"this process does not define a workflow {workflow!r}: import its module first")
+        return self._programs[workflow]
 
     def waits_for(self, run_id: str) -> list[Op]:
         """The operations for which a waiting run waits."""

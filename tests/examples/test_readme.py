@@ -84,7 +84,7 @@ def test_the_unit_is_current() -> None:
 
 def test_every_python_block_is_a_file_that_is_tried_here() -> None:
     assert TEXT.count("```python") == len(BLOCKS)
-    assert BLOCKS.keys() == {"app.py", "submit.py", "submit_by_name.py", "trip.py", "isolated.py"}
+    assert BLOCKS.keys() == {"app.py", "submit.py", "submit_by_name.py", "trip.py", "isolated.py", "test_trip.py"}
 
 
 def test_the_first_workflow_runs_as_printed(folder: Path) -> None:
@@ -108,6 +108,11 @@ def test_the_trip_is_undone(folder: Path) -> None:
     assert booked.returncode == 1
     assert "ConnectionError: the hotel does not answer" in booked.stderr
     assert re.search(r"cancel_flight#1 +null", shown.stdout)
+
+
+def test_the_tests_of_the_trip_pass(folder: Path) -> None:
+    told = ran(folder, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_trip.py")
+    assert "\n3 passed in" in told.stdout, told.stdout
 
 
 def test_the_interview_is_held_on_a_loop_of_its_own(folder: Path) -> None:
