@@ -35,6 +35,7 @@ from pyrula_runtime.core.retry import Retry
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.engine.loop_local import lane_local
 from pyrula_runtime.engine.payloads import Codec
+from pyrula_runtime.workflows.children import ChildHandle, SyncChildHandle
 from pyrula_runtime.workflows.context import SyncWorkflowContext, WorkflowContext, current_step
 from pyrula_runtime.workflows.logs import RunFields
 from pyrula_runtime.workflows.racing import First
@@ -46,6 +47,7 @@ __all__ = [
     "Bulk",
     "BulkResult",
     "ChildFailed",
+    "ChildHandle",
     "Codec",
     "CodecFailed",
     "ConfigurationError",
@@ -77,6 +79,7 @@ __all__ = [
     "StoreCorrupt",
     "StoreRefused",
     "StoreUnavailable",
+    "SyncChildHandle",
     "SyncWorkflowContext",
     "UsageError",
     "WaitTimeout",

@@ -6,7 +6,7 @@ An act looks at frames alone, so whoever acts needs no codec.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyrula_runtime.client.door import Door
 from pyrula_runtime.client.telling import RunSummary
@@ -16,6 +16,7 @@ from pyrula_runtime.core.errors import IllegalTransition
 from pyrula_runtime.core.forking import copied, copied_message, fork_from, signals_again
 from pyrula_runtime.core.operator import Change, Standing
 from pyrula_runtime.core.status import DELIVERY, RunStatus
+from pyrula_runtime.engine.parting import parting
 from pyrula_runtime.engine.payloads import PLAIN, renumbered, value_as_stored
 from pyrula_runtime.stores.protocol import CLEAN, Amendment, DeliverTo, Effect, Message, NewRun, RunRecord, SubmitRun
 
@@ -53,8 +54,16 @@ async def _change(
     while True:
         record = await _as_seen(door, run_id, seen)
         change = decide(_standing(record))
-        if change is None or await door.amend(_amendment(record, change)):
+        if change is None or await door.amend(await _with_parting(door, record, _amendment(record, change))):
             return
+
+
+async def _with_parting(door: Door, record: RunRecord, amendment: Amendment) -> Amendment:
+    """A run that is dropped has no turn that would tell its relatives."""
+    status = amendment.status
+    if status is None or not status.is_terminal:
+        return amendment
+    return replace(amendment, effects=await parting(await door.store(), record, status))
 
 
 async def requeue(door: Door, run_id: str, now_ms: int, seen: RunSummary | None = None) -> None:

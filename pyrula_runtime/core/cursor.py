@@ -132,6 +132,10 @@ class Cursor:
         self._note(op, 0)
         return Answer.recorded if recorded else Answer.perform
 
+    def asked(self, op: Op) -> Asked:
+        """How far an operation is that was asked for."""
+        return self._asked[op.op_id]
+
     def withdraw(self, op: Op) -> bool:
         """The body cancels an operation; True if that is to be appended to the journal now.
 
@@ -192,10 +196,15 @@ class Cursor:
         return made
 
     def check_ended(self) -> None:
-        """The body has ended: what is left on record must at least have been asked for; JournalMismatch otherwise."""
+        """The body has ended: what is left on record must at least have been asked for; JournalMismatch otherwise.
+
+        It is replayed by that: what the body has asked for beyond it can be taken.
+        """
         for position, entry in self._recorded[self._next :]:
             if isinstance(entry, OpEntry) and entry.op.op_id not in self._asked and entry.op.kind is not OpKind.patch:
                 raise JournalMismatch(f"journal entry {position + 1} is {entry.op}, but the code ended before it")
+            self._next += 1
+            self._apply(entry)
 
     def _match(self, op: Op) -> bool:
         """Whether the operation's outcome is recorded; JournalMismatch if it is another one's."""

@@ -224,6 +224,17 @@ class RunQuarantined(RunEnded):
     _verb = "was quarantined"
 
 
+class ContinuesAsNew(BaseException):
+    """Unwinds a body whose run goes on as new; `given` is the JSON document that it goes on with.
+
+    Derives from BaseException so that no `except Exception` in a workflow takes it for a failure.
+    """
+
+    def __init__(self, given: bytes) -> None:
+        super().__init__()
+        self.given = given
+
+
 class TurnSuspended(BaseException):
     """Unwinds a body whose turn ends without the run ending (drain, lost lock, a wait).
 

@@ -43,6 +43,11 @@ class Letter:
     value: Json
 
 
+def child_of(letter: Letter) -> str:
+    """The run id of the child that a message is about."""
+    return letter.name.removeprefix(_OF_CHILDREN)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
     """A wait that is over: by this letter, or by its time."""
@@ -108,7 +113,7 @@ class OpenWaits:
         return self._dues[0][0] if self._dues else None
 
     def take_strays(self) -> tuple[int, ...]:
-        """The numbers of messages of children for whom nobody waits, and never will: a wait comes before its message."""
+        """The numbers of messages of children for whom nobody waits, or ever will: a wait comes before its message."""
         names = [name for name in self._letters if name.startswith(_OF_CHILDREN) and not self._hearer(name)]
         return tuple(letter.seq for name in names for letter in self._letters.pop(name))
 

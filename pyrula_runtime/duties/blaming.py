@@ -51,13 +51,18 @@ def budget_of(options: WorkerOptions) -> Budget:
 async def free_by(store: Store, deaths: Sequence[tuple[Holding, Death]], budget: Budget) -> Freed:
     """Release all of these, all in one breath, each as the death beside it decides."""
     judgements = [judged(held.token.run_id, record_of(held), death, budget) for held, death in deaths]
-    releases = [release_of(held, what) for (held, _), what in zip(deaths, judgements, strict=True)]
-    answers = await asyncio.gather(*map(store.release, releases))
+    answers = await asyncio.gather(
+        *(_release(store, held, what) for (held, _), what in zip(deaths, judgements, strict=True))
+    )
     ours = [(*who, what) for who, what, is_ours in zip(deaths, judgements, answers, strict=True) if is_ours]
     blamed = tuple(_blamed(*each) for each in ours if each[2].charged or each[2].marked)
     for each in blamed:
         _tell(each)
     return Freed(run_ids=tuple(held.token.run_id for held, _, _ in ours), blamed=blamed)
+
+
+async def _release(store: Store, holding: Holding, judgement: Judgement) -> bool:
+    return await store.release(await release_of(store, holding, judgement))
 
 
 def _blamed(holding: Holding, death: Death, judgement: Judgement) -> Blamed:

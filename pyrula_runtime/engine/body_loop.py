@@ -72,14 +72,14 @@ class BodyLoop:
     It is no `AbstractEventLoop`: asyncio only calls the few methods below, and all others are to be refused.
     """
 
-    def __init__(self, first_number: int = 0) -> None:
+    def __init__(self, first_number: int = 0, root: Branch | None = None) -> None:
         """`first_number` belongs to the run: asyncio keeps the tasks of all loops in one set, where equals collide."""
         self._numbers = itertools.count(first_number)
         self._ready: deque[asyncio.Handle] = deque()
         self._branches: WeakKeyDictionary[asyncio.Task[Any], Branch] = WeakKeyDictionary()
         self._generators: list[AsyncGenerator[Any, Any]] = []
         self._closed = False
-        self.root = Branch()
+        self.root = root or Branch()
 
     @property
     def _as_loop(self) -> Any:

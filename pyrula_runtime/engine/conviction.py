@@ -36,7 +36,7 @@ class Court:
         """Free all that is held here, and charge whose code keeps the lane. StoreUnavailable: to be done again."""
         holdings = await self.store.holdings(self.incarnation)
         guilty = block.whose.run_id if block.whose else ""
-        releases = [self._verdict(each, block, now_ms) for each in holdings if each.token.run_id == guilty]
+        releases = [await self._verdict(each, block, now_ms) for each in holdings if each.token.run_id == guilty]
         status = after(RunStatus.running, RunEvent.release)
         releases += [
             Release(token=each.token, status=status, ready=True) for each in holdings if each.token.run_id != guilty
@@ -48,12 +48,12 @@ class Court:
         guilty = block.whose.run_id if block.whose else ""
         for each in await self.store.holdings(self.incarnation):
             if each.token.run_id == guilty:
-                await self.store.release(self._verdict(each, block, now_ms))
+                await self.store.release(await self._verdict(each, block, now_ms))
 
-    def _verdict(self, holding: Holding, block: Block, now_ms: int) -> Release:
+    async def _verdict(self, holding: Holding, block: Block, now_ms: int) -> Release:
         judgement = judged(holding.token.run_id, record_of(holding), self._death(block, now_ms), self.budget)
         _tell(holding, block, judgement)
-        return release_of(holding, judgement)
+        return await release_of(self.store, holding, judgement)
 
     def _death(self, block: Block, now_ms: int) -> Death:
         assert block.whose is not None

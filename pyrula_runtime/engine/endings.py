@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
-from pyrula_runtime.core.errors import CodecFailed, ErrorRecord, JournalMismatch, LimitExceeded
+from pyrula_runtime.core.errors import (
+    CodecFailed,
+    ContinuesAsNew,
+    ErrorRecord,
+    JournalMismatch,
+    LimitExceeded,
+    RunTimeout,
+)
 from pyrula_runtime.core.limits import entry_fault
 from pyrula_runtime.core.status import RunEvent, RunStatus, after
 from pyrula_runtime.engine.codec import dump_error
@@ -12,6 +20,21 @@ from pyrula_runtime.engine.failure import record_of
 from pyrula_runtime.engine.payloads import Payloads
 from pyrula_runtime.engine.program import Program
 from pyrula_runtime.stores.protocol import Ending, Wait
+
+
+def by_body(
+    program: Program, payloads: Payloads, blow: RunStatus | None, value: object, error: BaseException | None
+) -> Ending:
+    """The body returned `value` or raised `error`; `blow` is how the run ends if a blow has unwound it. CodecFailed."""
+    if error is None:
+        return returned(program, value, payloads)
+    if isinstance(error, ContinuesAsNew):
+        return Ending(status=after(RunStatus.running, RunEvent.again), again=payloads.seal(error.given))
+    if blow is None or not isinstance(error, asyncio.CancelledError):
+        return failed(record_of(error), payloads)
+    if blow is RunStatus.cancelled:
+        return cancelled()
+    return failed(record_of(RunTimeout(f"the run took longer than its timeout of {program.timeout_s} s")), payloads)
 
 
 def returned(program: Program, value: object, payloads: Payloads) -> Ending:

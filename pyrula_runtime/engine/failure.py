@@ -31,6 +31,9 @@ def raised_for(failed: Failed) -> PyrulaError:
         return LimitExceeded(error.message)
     if op.kind is OpKind.signal:
         return SignalTimeout(error.message, op.op_id)
+    if op.kind is OpKind.child:
+        run_id, status = error.detail.get("child"), error.detail.get("child_status")
+        return ChildFailed(op.name, str(run_id), str(status), error, op.op_id)
     if op.kind is OpKind.timeout:
         return WaitTimeout(error.message, op.op_id)
     kind = StepTimeout if error.type == StepTimeout.__name__ else StepFailed

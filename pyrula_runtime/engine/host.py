@@ -40,6 +40,9 @@ class Host(Desk, Protocol):
     def read_inbox(self, turn: Turn, after_seq: int) -> None:
         """Read the run's messages after this one: a page comes to `turn.letters`, however long the store is away."""
 
+    def new_run_id(self, now_ms: int, entropy: bytes) -> str:
+        """The store's run id of this time and these 10 bytes."""
+
     def over(self, turn: Turn, claims: Sequence[Claim] | None) -> None:
         """The turn ended by itself; `claims` came with its last commit (None: none were asked for)."""
 

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from pyrula_runtime.core.entries import Completed, Entry, Failed
@@ -18,11 +19,14 @@ from pyrula_runtime.core.errors import ErrorRecord, LimitExceeded, StoreUnavaila
 from pyrula_runtime.core.limits import entry_fault, journal_fault, passes_warning
 from pyrula_runtime.engine.mending import Written
 from pyrula_runtime.engine.payloads import Payloads
-from pyrula_runtime.stores.protocol import Append, Claim, ClaimRequest, Commit, Committed, Dossier, Ending
+from pyrula_runtime.stores.protocol import Append, Claim, ClaimRequest, Commit, Committed, Dossier, Effect, Ending
 
 # first pause before a commit is repeated after an outage, doubled up to the ceiling (seconds)
 _RETRY_S = 0.05
 _RETRY_MAX_S = 2.0
+
+# what one write may do: it keeps all others from writing, or a server from everything else
+_MOST_BYTES, _MOST_EFFECTS = 4_000_000, 200
 
 _REFUSALS = {Append.fenced: "lock lost", Append.gap: "the store lost journal entries"}
 
@@ -63,6 +67,24 @@ class JournalOwner(Protocol):
         """Tell people something about this run."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """An entry to be written, and what goes with it."""
+
+    raw: bytes
+    consumed: int
+    effects: tuple[Effect, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Last:
+    """How the turn ends, and what goes with that."""
+
+    ending: Ending
+    consumed: tuple[int, ...] = ()
+    effects: tuple[Effect, ...] = ()
+
+
 def storable(entry: Entry, payloads: Payloads) -> tuple[Entry, bytes]:
     """An entry as it is stored; one that is too large becomes a failure that says so. CodecFailed."""
     raw = payloads.dump_entry(entry)
@@ -84,8 +106,7 @@ class Journaling:
         self._token = claim.token
         self._desk = desk
         self._owner = owner
-        self._tail: list[bytes] = []
-        self._consumed: list[int] = []
+        self._tail: list[_Line] = []
         self._written = Written()
         self._to_send: deque[Commit] = deque()  # the first is under way; several while the store is mended
 
@@ -94,8 +115,8 @@ class Journaling:
         """Whether a commit is under way."""
         return bool(self._to_send)
 
-    def add(self, raw: bytes, *, consumed: int = 0) -> None:
-        """Take an entry for the next commit, and note the message that it takes over, if any.
+    def add(self, raw: bytes, *, consumed: int = 0, effects: tuple[Effect, ...] = ()) -> None:
+        """Take an entry for the next commit, with the message that it takes over, if any, and what it does to others.
 
         Raises LimitExceeded when the journal is full; the entry is left out.
         """
@@ -106,31 +127,42 @@ class Journaling:
             self._owner.note(logging.WARNING, "journal past a fifth of its limit: %d entries", self._length + 1)
         self._length += 1
         self._bytes += len(raw)
-        self._tail.append(raw)
-        if consumed:
-            self._consumed.append(consumed)
+        self._tail.append(_Line(raw, consumed, effects))
 
-    def flush(self, ending: Ending | None) -> None:
-        """Send what is not committed, and the ending if there is one, unless a commit is under way."""
-        if self._to_send or not (self._tail or ending):
+    def flush(self, last: Last | None) -> None:
+        """Send what is not committed, and last of all the ending, if there is one, unless a commit is under way."""
+        if self._to_send or not (self._tail or last):
             return
-        entries, self._tail = tuple(self._tail), []
-        consumed, self._consumed = tuple(self._consumed), []
+        lines = self._take()
+        if self._tail:
+            last = None
         dossier, self.dossier = self.dossier, None
-        claim = self._desk.claim_request() if ending is not None else None
         self._to_send.append(
             Commit(
                 token=self._token,
                 expected_len=self.committed,
-                entries=entries,
+                entries=tuple(each.raw for each in lines),
                 lock_ttl_ms=self._desk.lock_ttl_ms,
-                ending=ending,
-                claim=claim,
+                ending=None if last is None else last.ending,
+                claim=self._desk.claim_request() if last is not None else None,
                 dossier=dossier,
-                consumed=consumed,
+                consumed=tuple(each.consumed for each in lines if each.consumed) + (last.consumed if last else ()),
+                effects=tuple(effect for each in lines for effect in each.effects) + (last.effects if last else ()),
             )
         )
         self._send(self._to_send[0])
+
+    def _take(self) -> list[_Line]:
+        """The beginning of what is to be written: as much as one write may do."""
+        size = effects = 0
+        for count, line in enumerate(self._tail):
+            size, effects = size + len(line.raw), effects + len(line.effects)
+            if count and (size > _MOST_BYTES or effects > _MOST_EFFECTS):
+                break
+        else:
+            count = len(self._tail)
+        taken, self._tail = self._tail[:count], self._tail[count:]
+        return taken
 
     def _send(self, commit: Commit, retry_s: float = _RETRY_S) -> None:
         self._desk.commit(commit).add_done_callback(lambda answer: self._answered(commit, answer, retry_s))

@@ -23,7 +23,7 @@ from pyrula_runtime.core.cursor import Asked
 from pyrula_runtime.core.errors import CodecFailed, ErrorRecord, InputError, StoreUnavailable
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import RunEvent, RunStatus, after
-from pyrula_runtime.engine.body import AsyncBody, Body, SyncBody
+from pyrula_runtime.engine.body import AsyncBody, Body
 from pyrula_runtime.engine.codec import dump_error, load_json
 from pyrula_runtime.engine.commons import Commons
 from pyrula_runtime.engine.current import Current, current
@@ -38,6 +38,7 @@ from pyrula_runtime.engine.presence import DrivenBody, Presence, ThreadSpan, mon
 from pyrula_runtime.engine.program import StepCall
 from pyrula_runtime.engine.run_threads import RunThreads
 from pyrula_runtime.engine.step_run import StepRun
+from pyrula_runtime.engine.threaded_body import SyncBody
 from pyrula_runtime.engine.threads import Job
 from pyrula_runtime.engine.turn import Turn
 from pyrula_runtime.stores.protocol import Claim, ClaimRequest, Commit, Committed, Release, Serves
@@ -239,6 +240,9 @@ class Lane:
         if self._commons.isolates and call.is_async:
             call = replace(call, call=explained(call.call))
         return StepRun(self, turn, whose, asked, call)
+
+    def new_run_id(self, now_ms: int, entropy: bytes) -> str:
+        return self._setup.store.new_run_id(now_ms, entropy)
 
     def read_inbox(self, turn: Turn, after_seq: int) -> None:
         self._intake.spawn(self._read_inbox(turn, after_seq))

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NoReturn, Protocol
 
 from pyrula_runtime.core.entries import Json, OpKind
 from pyrula_runtime.core.retry import ONCE, Retry
 from pyrula_runtime.core.scheduling import Declaration
+from pyrula_runtime.core.tree import OnEnd
 from pyrula_runtime.options import Isolation
+from pyrula_runtime.stores.protocol import NewRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +62,43 @@ class WaitCall:
     from_json: Callable[[Json], Any] = _as_it_is
 
 
-Request = StepCall | WaitCall
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildCall:
+    """A run to start as a child, and its outcome to wait for.
+
+    run: the run to create, without id and parent, its input in the clear.
+    on_end: what becomes of it when it is still alive at the parent's end, or when the parent gives it up.
+    from_json: what the body gets for its result, the same live and replayed; raises InputError if it does not fit.
+    """
+
+    kind: ClassVar[OpKind] = OpKind.child
+    run: NewRun
+    on_end: OnEnd
+    from_json: Callable[[Json], Any]
+
+    @property
+    def name(self) -> str:
+        """What the operation is called: as its workflow is."""
+        return self.run.workflow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellCall:
+    """Something to tell another run: a signal with a JSON document, or, if it is None, a cancel."""
+
+    kind: ClassVar[OpKind] = OpKind.tell
+    run_id: str
+    signal: str | None = None
+    payload: bytes = b"null"
+    from_json: Callable[[Json], Any] = _as_it_is
+
+    @property
+    def name(self) -> str:
+        """What the operation is called."""
+        return "cancel" if self.signal is None else self.signal
+
+
+Request = StepCall | WaitCall | ChildCall | TellCall
 
 
 class Operations(Protocol):
@@ -72,6 +110,12 @@ class Operations(Protocol):
 
     def ask(self, request: Request) -> Awaitable[Any]:
         """Have an operation; for a body in a thread the answer is the value itself (see SyncOperations)."""
+
+    def start_child(self, call: ChildCall) -> tuple[str, Awaitable[Any]]:
+        """Start a child: its run id, and its result to come."""
+
+    def continue_as_new(self, given: bytes) -> NoReturn:
+        """End here and go on as new, with this JSON document for an input."""
 
     def derive(self, name: str) -> bytes:
         """32 bytes that belong to the next call of this name in this branch."""
@@ -99,6 +143,12 @@ class SyncOperations(Protocol):
 
     def limited(self, request: WaitCall) -> AbstractContextManager[None]:
         """Inside, operations end with the error of this wait as soon as it is over."""
+
+    def start_child(self, call: ChildCall) -> tuple[str, Callable[[], Any]]:
+        """Start a child: its run id, and what waits for its result."""
+
+    def continue_as_new(self, given: bytes) -> NoReturn:
+        """End here and go on as new, with this JSON document for an input."""
 
     def derive(self, name: str) -> bytes:
         """32 bytes that belong to the next call of this name."""

@@ -16,7 +16,6 @@ lane's thread.
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Sequence
 
@@ -30,26 +29,27 @@ from pyrula_runtime.core.entries import (
     Failed,
     Op,
     OpEntry,
+    OpKind,
+    Started,
     Withdrawn,
 )
 from pyrula_runtime.core.errors import (
     BodyStuck,
     CodecFailed,
-    ErrorRecord,
     InputError,
     JournalMismatch,
     LimitExceeded,
-    RunTimeout,
 )
-from pyrula_runtime.core.status import RunStatus
-from pyrula_runtime.core.waiting import given_back
+from pyrula_runtime.core.waiting import child_letters, given_back
 from pyrula_runtime.engine import endings
+from pyrula_runtime.engine.alarm import Alarm
 from pyrula_runtime.engine.blows import Blows
-from pyrula_runtime.engine.failure import raised_for, record_of
+from pyrula_runtime.engine.failure import raised_for
 from pyrula_runtime.engine.host import Host, Performing
-from pyrula_runtime.engine.journaling import Journaling, storable
+from pyrula_runtime.engine.journaling import Journaling, Last, storable
+from pyrula_runtime.engine.kin import Kin
 from pyrula_runtime.engine.probation import Probation
-from pyrula_runtime.engine.program import Program, Request, StepCall
+from pyrula_runtime.engine.program import ChildCall, Program, Request, StepCall, TellCall, WaitCall
 from pyrula_runtime.engine.store_time import StoreTime
 from pyrula_runtime.engine.waits import Waits
 from pyrula_runtime.stores.protocol import Claim, Committed, Ending, Received
@@ -60,8 +60,6 @@ _STUCK = (
 )
 # a wait that is over so soon (milliseconds) does not end the turn: to suspend and claim the run again would take longer
 _SHORT_MS = 200
-# the longest that a timer of an event loop is set for (seconds)
-_DAY_S = 86_400.0
 
 
 class Turn:
@@ -71,6 +69,7 @@ class Turn:
         self.claim = claim
         self.program = program
         self.run_id = claim.token.run_id
+        self.root = "" if claim.generation == 1 else str(claim.generation)
         self.is_over = False
         self._host = host
         self._cursor = Cursor(journal)
@@ -80,13 +79,14 @@ class Turn:
         self._coming: deque[Entry] = deque()  # what steps have to tell
         self._to_start: deque[tuple[int, Asked]] = deque()
         self._performing: dict[str, Performing] = {}
-        self._ending: Ending | None = None
+        self._last: Last | None = None
         self._fault: Exception | None = None
         self._waits = Waits(given_back(journal), claim.inbox, claim.inbox_len)
         self._blows = Blows(claim, program.timeout_s, journal, self._cursor)
-        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm = Alarm(self.parked)
         self._probation = Probation.of(claim)
         self._journal = Journaling(claim, host, self)
+        self._kin = Kin(claim, journal, self._requests, host)
         self._body = host.make_body(self)
 
     # life
@@ -111,7 +111,7 @@ class Turn:
     @property
     def is_ending(self) -> bool:
         """Whether nothing is left to do but the last commit, whose answer tells what became of the run."""
-        return self._ending is not None
+        return self._last is not None
 
     @property
     def waits_for(self) -> list[Op]:
@@ -143,7 +143,12 @@ class Turn:
             self._fault = mismatch
             return False
         self._requests[op.op_id] = request
+        if isinstance(request, ChildCall):
+            self._kin.expect(self._cursor.asked(op))
         return True
+
+    def child_id(self, op: Op) -> str:
+        return self._kin.child_id(op)
 
     def withdrew(self, op: Op) -> None:
         performing = self._performing.pop(op.op_id, None)
@@ -160,20 +165,14 @@ class Turn:
     def ended(self, value: object, error: BaseException | None) -> None:
         try:
             self._cursor.check_ended()
-            self._end(self._ending_by(value, error))
+            self._take_up(self._cursor.take_unperformed())  # what it began and did not wait for
+            for entry in self._coming:
+                if isinstance(entry, Completed) and entry.op.kind is OpKind.tell:
+                    self._record(entry)
+            blow = self._blows.struck_by
+            self._end(endings.by_body(self.program, self._host.payloads, blow, value, error))
         except (JournalMismatch, CodecFailed) as fault:
             self._fault = fault
-
-    def _ending_by(self, value: object, error: BaseException | None) -> Ending:
-        payloads, blow = self._host.payloads, self._blows.struck_by
-        if error is None:
-            return endings.returned(self.program, value, payloads)
-        if blow is not None and isinstance(error, asyncio.CancelledError):
-            return endings.cancelled() if blow is RunStatus.cancelled else endings.failed(self._timeout(), payloads)
-        return endings.failed(record_of(error), payloads)
-
-    def _timeout(self) -> ErrorRecord:
-        return record_of(RunTimeout(f"the run took longer than its timeout of {self.program.timeout_s} s"))
 
     # what performed steps report
 
@@ -201,7 +200,7 @@ class Turn:
     # the gate
 
     def _receive(self, entry: Entry) -> None:
-        if self.is_over or self._ending is not None:
+        if self.is_over or self._last is not None:
             return
         self._coming.append(entry)
         if self._body.is_parked:
@@ -210,7 +209,7 @@ class Turn:
     def _pump(self) -> None:
         """Let entries in, one at a time, as long as the body is parked; then write and perform what came of it."""
         try:
-            while self._body.is_parked and self._fault is None and self._ending is None and not self.is_over:
+            while self._body.is_parked and self._fault is None and self._last is None and not self.is_over:
                 if self._cursor.replaying:
                     entry = self._cursor.replay_next()
                     if self._probation is not None:
@@ -226,7 +225,7 @@ class Turn:
             return
         if self._fault is not None:
             self._end_by_fault(self._fault)
-        if self._ending is not None or self._body.is_parked:
+        if self._last is not None or self._body.is_parked:
             self._flush()
 
     def _let_in_next_live(self) -> bool:
@@ -242,11 +241,17 @@ class Turn:
         """See to it that what the body has asked for gets its outcome."""
         steps = []
         for asked in taken:
-            request = self._requests[asked.op.op_id]
-            if isinstance(request, StepCall):
-                steps.append(asked)
-            else:
-                self._waits.begin(asked, request)
+            match self._requests[asked.op.op_id]:
+                case StepCall():
+                    steps.append(asked)
+                case WaitCall() as call:
+                    self._waits.begin(asked, call)
+                case ChildCall() as call:
+                    if asked.started is None:
+                        self._record(self._kin.start(asked.op, call, self.store_ms()))
+                    self._waits.hear(asked.op, child_letters(self._kin.child_id(asked.op)))
+                case TellCall():
+                    self._coming.append(Completed(op=asked.op, at_ms=self.store_ms(), value=None))
         self._to_start.extend((self._cursor.length, asked) for asked in steps)
         if self._probation is not None:
             self._probation.begins(asked.op.op_id for asked in steps)
@@ -262,7 +267,7 @@ class Turn:
 
     def _let_in(self, entry: Entry) -> None:
         """One entry enters the body; the body runs until it is parked again or has ended."""
-        if not isinstance(entry, Withdrawn):  # the body's own doing: live it does not come in, so it must not move time
+        if not isinstance(entry, Withdrawn | Started):  # live these do not come in, so they must not move time
             self._now_ms = max(self._now_ms, entry.at_ms)
         match entry:
             case Completed(op=op, value=value) if self._cursor.wants(op):
@@ -283,7 +288,8 @@ class Turn:
         """Put an entry at the journal's end (uncommitted yet); what is too large becomes a failure that says so."""
         try:
             entry, raw = storable(entry, self._host.payloads)
-            self._journal.add(raw, consumed=entry.message if isinstance(entry, Completed | Failed) else 0)
+            message = entry.message if isinstance(entry, Completed | Failed) else 0
+            self._journal.add(raw, consumed=message, effects=self._kin.effects_of(entry))
         except (LimitExceeded, CodecFailed) as fault:
             self._fault = self._fault or fault
         self._cursor.append(entry)
@@ -302,11 +308,11 @@ class Turn:
         """Send what is not committed; start what may start; or end the turn if there is nothing to do but to wait."""
         if self.is_over:
             return
-        if self._ending is None:
+        if self._last is None:
             self._rest()
-        if self._ending is not None and self._ending.status.is_terminal:
+        if self._last is not None and self._last.ending.status.is_terminal:
             self._is_cleared()
-        self._journal.flush(self._ending)
+        self._journal.flush(self._last)
         self._start_steps()
 
     def _rest(self) -> None:
@@ -320,18 +326,11 @@ class Turn:
             seen = self._waits.inbox_seen
             self._end(endings.suspended(due_ms, seen, cancel_seen=self._blows.cancel_taken))
         else:
-            self._look_again(left_ms)
+            self._alarm.set(left_ms)
 
     def _only_waits(self) -> bool:
         is_busy = self._performing or self._to_start or self._coming or self._journal.is_writing
         return self._body.is_parked and not (is_busy or self._waits.is_reading or self._cursor.replaying)
-
-    def _look_again(self, in_ms: int | None) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
-        if in_ms is not None:
-            delay_s = min(max(in_ms, 1) / 1000, _DAY_S)
-            self._alarm = asyncio.get_running_loop().call_later(delay_s, self.parked)
 
     def written(self, ending: Ending | None, reply: Committed, *, claimed: bool) -> None:
         if ending is not None:
@@ -357,7 +356,7 @@ class Turn:
     def _start_steps(self) -> None:
         while self._to_start and self._to_start[0][0] <= self._journal.committed:
             _, asked = self._to_start.popleft()
-            if not asked.withdrawn and self._ending is None:
+            if not asked.withdrawn and self._last is None:
                 call = self._requests[asked.op.op_id]
                 assert isinstance(call, StepCall)
                 self._performing[asked.op.op_id] = self._host.perform(self, asked, call)
@@ -372,7 +371,7 @@ class Turn:
         self._fault = None
 
     def _end(self, ending: Ending) -> None:
-        self._ending = ending
+        self._last = Last(ending=ending, consumed=self._waits.take_strays(), effects=self._kin.farewell(ending))
         self._stop_steps()
 
     def _stop_steps(self) -> None:
@@ -380,7 +379,7 @@ class Turn:
         for step in performing.values():
             step.stop()
         self._to_start.clear()
-        self._look_again(None)
+        self._alarm.set(None)
 
     def _stop(self) -> None:
         self.is_over = True

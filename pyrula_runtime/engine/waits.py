@@ -10,12 +10,15 @@ one, the turn does not end before it has seen all that it was told of: else the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
 
 from pyrula_runtime.core.cursor import Asked
 from pyrula_runtime.core.entries import Completed, Failed, Op, OpKind
-from pyrula_runtime.core.errors import ErrorRecord, SignalTimeout, WaitTimeout
-from pyrula_runtime.core.waiting import Letter, OpenWait, OpenWaits
-from pyrula_runtime.engine.codec import load_json
+from pyrula_runtime.core.errors import ErrorRecord, RunCancelled, SignalTimeout, WaitTimeout
+from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.core.waiting import Letter, OpenWait, OpenWaits, child_of
+from pyrula_runtime.engine.codec import load_error, load_json
 from pyrula_runtime.engine.program import WaitCall
 from pyrula_runtime.stores.protocol import Received
 
@@ -37,6 +40,11 @@ class Waits:
             self._bring(inbox)
 
     # what the body wants
+
+    def hear(self, op: Op, name: str) -> None:
+        """Wait for the first message of this name, too."""
+        self._late[op.op_id] = ""
+        self._open.open(OpenWait(op=op, hears=name))
 
     def begin(self, asked: Asked, call: WaitCall) -> None:
         """Wait for this, too."""
@@ -97,10 +105,21 @@ class Waits:
             self._seen = max(self._seen, self._read_to or 0)
         self._read_to = None
 
+    def take_strays(self) -> tuple[int, ...]:
+        """Messages of children for whom nobody waits: they are over with the next commit."""
+        return self._open.take_strays()
+
     def _bring(self, page: Sequence[Received]) -> None:
         self._seen = page[-1].seq
         self._open.bring(Letter(seq=each.seq, name=each.name, value=load_json(each.body)) for each in page)
 
 
 def _heard(op: Op, now_ms: int, letter: Letter) -> Completed | Failed:
-    return Completed(op=op, at_ms=now_ms, value=letter.value, message=letter.seq)
+    if op.kind is not OpKind.child:
+        return Completed(op=op, at_ms=now_ms, value=letter.value, message=letter.seq)
+    told: Any = letter.value  # as kin.report_to wrote it
+    if told["status"] == RunStatus.completed:
+        return Completed(op=op, at_ms=now_ms, value=told.get("result"), message=letter.seq)
+    error = load_error(told["error"]) if "error" in told else ErrorRecord(type=RunCancelled.__name__, message="")
+    child = {"child": child_of(letter), "child_status": told["status"]}
+    return Failed(op=op, at_ms=now_ms, error=replace(error, detail=error.detail | child), message=letter.seq)

@@ -20,7 +20,7 @@ from pyrula_runtime.core.cursor import Asked
 from pyrula_runtime.core.entries import Op
 from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.duties.burial import free_all
-from pyrula_runtime.engine.body import Body, SyncBody
+from pyrula_runtime.engine.body import Body
 from pyrula_runtime.engine.current import Current, current
 from pyrula_runtime.engine.host import Performing
 from pyrula_runtime.engine.lane import Lane
@@ -28,6 +28,7 @@ from pyrula_runtime.engine.lane_setup import LaneSetup
 from pyrula_runtime.engine.lane_thread import LaneThread
 from pyrula_runtime.engine.program import Program, StepCall
 from pyrula_runtime.engine.slots import Slots
+from pyrula_runtime.engine.threaded_body import SyncBody
 from pyrula_runtime.engine.turn import Turn
 from pyrula_runtime.options import Replay
 from pyrula_runtime.stores.memory.store import MemoryStore

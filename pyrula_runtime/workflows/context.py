@@ -12,12 +12,15 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, ParamSpec, TypeVar, cast, overload
+from typing import Any, Literal, NoReturn, ParamSpec, TypeVar, cast, overload
 from uuid import UUID
 
+from pyrula_runtime.client.submittable import Submittable
+from pyrula_runtime.client.submitting import encode
 from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.engine.current import Current, current
 from pyrula_runtime.engine.program import Operations, Request, SyncOperations
+from pyrula_runtime.workflows.children import ChildHandle, SyncChildHandle, child_call
 from pyrula_runtime.workflows.logs import BodyLog
 from pyrula_runtime.workflows.racing import First, check_any, first
 from pyrula_runtime.workflows.steps import step_call
@@ -27,6 +30,8 @@ from pyrula_runtime.workflows.waits import Duration, signal, sleep_for, sleep_un
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
+
+OnEndName = Literal["cancel", "abandon"]
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -135,6 +140,47 @@ class WorkflowContext(_Context):
         """
         return await first(operations)
 
+    @overload
+    def child(
+        self, workflow: Submittable[R], input: Any = None, *, on_end: OnEndName = "cancel"
+    ) -> asyncio.Future[R]: ...
+
+    @overload
+    def child(self, workflow: str, input: Any = None, *, on_end: OnEndName = "cancel") -> asyncio.Future[Any]: ...
+
+    def child(
+        self, workflow: Submittable[Any] | str, input: Any = None, *, on_end: OnEndName = "cancel"
+    ) -> asyncio.Future[Any]:
+        """Have another workflow run as a child of this run, and wait for its result: its value, or ChildFailed.
+
+        By function or by name, as `submit` has it. A child that is still alive when this run ends, or gives it up, is
+        cancelled; with `on_end="abandon"` it goes on by itself.
+        """
+        return self._ask(child_call(workflow, input, on_end))
+
+    @overload
+    def start_child(
+        self, workflow: Submittable[R], input: Any = None, *, on_end: OnEndName = "cancel"
+    ) -> ChildHandle[R]: ...
+
+    @overload
+    def start_child(self, workflow: str, input: Any = None, *, on_end: OnEndName = "cancel") -> ChildHandle[Any]: ...
+
+    def start_child(
+        self, workflow: Submittable[Any] | str, input: Any = None, *, on_end: OnEndName = "cancel"
+    ) -> ChildHandle[Any]:
+        """Start a child and go on: its handle, to wait for its result, to signal or to cancel it. See `child`."""
+        run_id, result = self._operations.start_child(child_call(workflow, input, on_end))
+        return ChildHandle(self._operations, run_id, cast("asyncio.Future[Any]", result))
+
+    def continue_as_new(self, input: Any = None) -> NoReturn:
+        """End this round and begin the next with another input, an empty journal, and the same run id.
+
+        For runs that go on for ever. Nothing after it is executed. Children are treated as at the run's end; signals
+        that nobody has waited for yet are there in the next round.
+        """
+        self._operations.continue_as_new(encode(input, "the input to continue with"))
+
     def _ask(self, request: Request) -> asyncio.Future[Any]:
         return cast("asyncio.Future[Any]", self._operations.ask(request))
 
@@ -177,6 +223,45 @@ class SyncWorkflowContext(_Context):
         Raises SignalTimeout after `timeout` seconds, InputError if the payload does not fit.
         """
         return self._operations.ask([signal(name, type, timeout)])[0]
+
+    @overload
+    def child(self, workflow: Submittable[R], input: Any = None, *, on_end: OnEndName = "cancel") -> R: ...
+
+    @overload
+    def child(self, workflow: str, input: Any = None, *, on_end: OnEndName = "cancel") -> Any: ...
+
+    def child(self, workflow: Submittable[Any] | str, input: Any = None, *, on_end: OnEndName = "cancel") -> Any:
+        """Have another workflow run as a child of this run, and wait for its result: its value, or ChildFailed.
+
+        By function or by name, as `submit` has it. A child that is still alive when this run ends, or gives it up, is
+        cancelled; with `on_end="abandon"` it goes on by itself.
+        """
+        return self._operations.ask([child_call(workflow, input, on_end)])[0]
+
+    @overload
+    def start_child(
+        self, workflow: Submittable[R], input: Any = None, *, on_end: OnEndName = "cancel"
+    ) -> SyncChildHandle[R]: ...
+
+    @overload
+    def start_child(
+        self, workflow: str, input: Any = None, *, on_end: OnEndName = "cancel"
+    ) -> SyncChildHandle[Any]: ...
+
+    def start_child(
+        self, workflow: Submittable[Any] | str, input: Any = None, *, on_end: OnEndName = "cancel"
+    ) -> SyncChildHandle[Any]:
+        """Start a child and go on: its handle, to wait for its result, to signal or to cancel it. See `child`."""
+        run_id, result = self._operations.start_child(child_call(workflow, input, on_end))
+        return SyncChildHandle(self._operations, run_id, result)
+
+    def continue_as_new(self, input: Any = None) -> NoReturn:
+        """End this round and begin the next with another input, an empty journal, and the same run id.
+
+        For runs that go on for ever. Nothing after it is executed. Children are treated as at the run's end; signals
+        that nobody has waited for yet are there in the next round.
+        """
+        self._operations.continue_as_new(encode(input, "the input to continue with"))
 
     def timeout(self, duration: Duration) -> AbstractContextManager[None]:
         """`with ctx.timeout(seconds):` gives up what takes longer and raises WaitTimeout, a TimeoutError."""
@@ -234,9 +319,14 @@ def _signal(name: str, *, type: Any = None, timeout: Duration | None = None) -> 
     return signal(name, type, timeout)
 
 
+def _child(workflow: Submittable[Any] | str, input: Any = None, *, on_end: OnEndName = "cancel") -> Request:
+    return child_call(workflow, input, on_end)
+
+
 # what methods of a plain workflow's context ask for, where they stand beside others
 _REQUESTS: dict[str, Callable[..., Request]] = {
     "sleep": sleep_for,
     "sleep_until": sleep_until,
     "wait_signal": _signal,
+    "child": _child,
 }

@@ -11,6 +11,7 @@ from pyrula_runtime.core.errors import (
     AppImportError,
     ChildFailed,
     ConfigurationError,
+    ContinuesAsNew,
     ErrorRecord,
     HookError,
     IdempotencyConflict,
@@ -65,7 +66,7 @@ def test_the_tree() -> None:
     classes = [cls for _, cls in inspect.getmembers(errors, inspect.isclass) if issubclass(cls, BaseException)]
     found = [f"{cls.__name__} {cls.__base__.__name__}" for cls in classes if cls.__base__]
     assert {line.strip() for line in TREE.strip().splitlines()} <= set(found)
-    assert [cls for cls in classes if not issubclass(cls, PyrulaError)] == [TurnSuspended]
+    assert [cls for cls in classes if not issubclass(cls, PyrulaError)] == [ContinuesAsNew, TurnSuspended]
 
 
 def test_a_turns_end_is_no_failure_to_code_that_catches_failures() -> None:

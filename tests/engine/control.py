@@ -50,6 +50,9 @@ class FakeStore:
         self.requests: list[ClaimRequest] = []
         self.fails = False
 
+    async def read(self, run_id: str) -> None:
+        """Nothing is known of a run, so it has no relatives."""
+
     async def claim(self, request: ClaimRequest) -> tuple[Claim, ...]:
         self._answer()
         self.requests.append(request)

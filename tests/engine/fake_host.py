@@ -11,12 +11,13 @@ from pyrula_runtime.core.entries import Completed, Entry, Failed, Json, OpKind
 from pyrula_runtime.core.errors import ErrorRecord, StoreUnavailable
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.core.tree import OnEnd
 from pyrula_runtime.engine.body import AsyncBody, Body
 from pyrula_runtime.engine.codec import load_entry
 from pyrula_runtime.engine.payloads import PLAIN
-from pyrula_runtime.engine.program import Operations, Program, StepCall, WaitCall
+from pyrula_runtime.engine.program import ChildCall, Operations, Program, StepCall, TellCall, WaitCall
 from pyrula_runtime.engine.turn import Turn
-from pyrula_runtime.stores.protocol import Append, Claim, ClaimRequest, Commit, Committed
+from pyrula_runtime.stores.protocol import Append, Claim, ClaimRequest, Commit, Committed, NewRun
 
 
 def same(value: Any) -> Any:
@@ -46,6 +47,20 @@ class Ops:
     def signal(self, name: str = "go", for_ms: int | None = None) -> Awaitable[Any]:
         """Wait for a signal."""
         return self.operations.ask(WaitCall(kind=OpKind.signal, name=name, hears=name, for_ms=for_ms, late="too late"))
+
+    def child(self, name: str = "kid", on_end: OnEnd = OnEnd.cancel) -> Awaitable[Any]:
+        """Have a child run, and wait for its result."""
+        return self.operations.ask(child_call(name, on_end))
+
+    def tell(self, run_id: str, signal: str | None = None) -> Awaitable[Any]:
+        """Tell a run something."""
+        return self.operations.ask(TellCall(run_id=run_id, signal=signal, payload=b'"hello"'))
+
+
+def child_call(name: str = "kid", on_end: OnEnd = OnEnd.cancel) -> ChildCall:
+    """A child of this workflow."""
+    run = NewRun(run_id="", workflow=name, version=None, input=b"7", digest="d", status=RunStatus.queued)
+    return ChildCall(run=run, on_end=on_end, from_json=same)
 
 
 BodyFunction = Callable[[Ops], Coroutine[Any, Any, Any]]
@@ -123,6 +138,9 @@ class FakeHost:
         self.log.append(f"begin {asked.op.op_id}")
         begun = self.steps[asked.op.op_id] = FakePerforming(turn, asked)
         return begun
+
+    def new_run_id(self, now_ms: int, entropy: bytes) -> str:
+        return f"child-{now_ms}-{entropy.hex()}"
 
     def read_inbox(self, turn: Turn, after_seq: int) -> None:
         self.reading.append(after_seq)

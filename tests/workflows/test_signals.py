@@ -153,7 +153,7 @@ async def test_the_first_decides_and_the_others_are_given_up(flow: Any, told: li
 
 
 @workflow
-async def limited(ctx: WorkflowContext) -> list[str]:
+async def kept_in_limits(ctx: WorkflowContext) -> list[str]:
     told = []
     async with ctx.timeout(30):
         await ctx.sleep(0.01)
@@ -172,7 +172,7 @@ async def limited(ctx: WorkflowContext) -> list[str]:
 
 
 @workflow
-def plainly_limited(ctx: SyncWorkflowContext) -> list[str]:
+def plainly_kept_in_limits(ctx: SyncWorkflowContext) -> list[str]:
     told = []
     with ctx.timeout(30):
         ctx.sleep(0.01)
@@ -190,7 +190,7 @@ def plainly_limited(ctx: SyncWorkflowContext) -> list[str]:
     return told
 
 
-@pytest.mark.parametrize("flow", [limited, plainly_limited])
+@pytest.mark.parametrize("flow", [kept_in_limits, plainly_kept_in_limits])
 async def test_a_limit_ends_what_it_holds_and_is_journaled(flow: Any, tmp_path: Path) -> None:
     async with served(tmp_path, flow) as client:
         run = await client.submit(flow, None)
