@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pyrula_runtime.cli.commands import example
+from pyrula_runtime.cli.doctor_of_servers import look_at_servers, server_lines
 from pyrula_runtime.cli.flags import STORE, flag
 from pyrula_runtime.cli.tables import fields, size, table
 from pyrula_runtime.core.errors import ConfigurationError, StoreUnavailable
@@ -157,6 +158,8 @@ async def _ask(found: Findings, store: Store) -> None:
             counts[status] += count
         found.store["runs"] = dict(counts)
         found.workers = [asdict(worker) for worker in await store.workers()]
+        if not store.url.startswith("sqlite:"):
+            await look_at_servers(found, store)
     finally:
         await store.close()
     for worker in found.workers:
@@ -208,6 +211,7 @@ def _print(found: Findings) -> None:
             ("file system", f"{store['file_system']}, {size(store['disk_free_bytes'])} free"),
             ("file", f"{size(store['file_bytes'])}, and {size(store['wal_bytes'])} of write-ahead log"),
         ]
+    pairs += server_lines(store)
     if store.get("ok"):
         pairs.append(("runs", runs or "none"))
     if runtime:
