@@ -2,6 +2,9 @@
 
 Answers get lost by repeating a call and looking at the second answer only. Nonces are random in one store and counted
 in the other, so tokens are paired by claim; everything else must be equal, after every step.
+
+A store of several shards keeps order within a shard only, and hears no silence but that of the whole: there the runs
+are spread, claims ask for all that there is, what comes has no order, and a worker beats whenever time has passed.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
 
 from pyrula_runtime.core.errors import UsageError
+from pyrula_runtime.core.ids import run_id
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import DELIVERY, TERMINAL, RunStatus
 from pyrula_runtime.stores import protocol as p
@@ -116,6 +120,20 @@ class Histories(RuleBasedStateMachine):
             self.loop.run_until_complete(store.open())
         self.turn = 0
 
+    @property
+    def is_spread(self) -> bool:
+        """Whether the runs are in several shards."""
+        return self.site.shards > 1
+
+    def id_of(self, run: str) -> str:
+        """The id in this store of one of the few runs."""
+        number = int(run.removeprefix("run-"))
+        return f"{new_id(number)}-{number * 3 % self.site.shards:x}" if self.is_spread else run
+
+    def wide(self, request: p.ClaimRequest) -> p.ClaimRequest:
+        """The request, for all that there is where order is not what it is in one shard."""
+        return replace(request, limit=99) if self.is_spread else request
+
     def run(self, call: Callable[[p.Store], Awaitable[Any]], *, again: bool = False) -> tuple[Any, Any]:
         """The answers of the model and of the store; with `again`, those to the call repeated after a lost answer."""
         self.turn += 1
@@ -144,22 +162,30 @@ class Histories(RuleBasedStateMachine):
 
     def paired(self, modelled: tuple[p.Claim, ...], real: tuple[p.Claim, ...]) -> list[Pair]:
         """Compare claims but for the nonce, and pair their tokens."""
+        if self.is_spread:
+            modelled, real = (tuple(sorted(told, key=lambda claim: claim.token.run_id)) for told in (modelled, real))
         assert [_plain(claim) for claim in real] == [_plain(claim) for claim in modelled]
         return [(mine.token, its.token) for mine, its in zip(modelled, real, strict=True)]
 
     @rule(new=SUBMITS, again=st.booleans())
     def submit(self, new: p.NewRun, *, again: bool) -> None:
+        new = replace(new, run_id=self.id_of(new.run_id))
         self.same(lambda store: store.submit(new), again=again)
 
     @rule(target=pairs, request=REQUESTS)
     def claim(self, request: p.ClaimRequest) -> Any:
+        request = self.wide(request)
         return multiple(*self.paired(*self.run(lambda store: store.claim(request))))
 
     @rule(target=pairs, pair=pairs, off=st.sampled_from([0, 0, 0, 0, -1, 1]), commit=COMMITS, again=st.booleans())
     def commit(self, pair: Pair, off: int, commit: p.Commit, *, again: bool) -> Any:
         standing = self.same(lambda store: store.read(pair[0].run_id))
         # a claim that is repeated takes other runs: leave that to its own rule
-        wanted = replace(commit, expected_len=max(0, standing.journal_len + off), claim=None if again else commit.claim)
+        wanted = replace(
+            commit,
+            expected_len=max(0, standing.journal_len + off),
+            claim=None if again or self.is_spread else commit.claim,
+        )
         modelled, real = self.with_token(
             pair, lambda store, token: store.commit(replace(wanted, token=token)), again=again
         )
@@ -179,6 +205,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(amendment=AMENDMENTS, stale=st.sampled_from([0, 0, 0, 1]), again=st.booleans())
     def amend(self, amendment: p.Amendment, stale: int, *, again: bool) -> None:
+        amendment = replace(amendment, run_id=self.id_of(amendment.run_id))
         record = self.same(lambda store: store.read(amendment.run_id))
         rev, length = (record.rev, record.journal_len) if record else (1, 0)
         wanted = replace(amendment, rev=rev - stale, expected_len=length)
@@ -186,7 +213,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(run=RUNS, message_id=st.sampled_from(["m1", "m2"]), again=st.booleans())
     def deliver(self, run: str, message_id: str, *, again: bool) -> None:
-        message = p.Message(run_id=run, message_id=message_id, name="n", body=b"{}")
+        message = p.Message(run_id=self.id_of(run), message_id=message_id, name="n", body=b"{}")
         self.same(lambda store: store.deliver(message, DELIVERY), again=again)
 
     @rule(again=st.booleans())
@@ -198,6 +225,8 @@ class Histories(RuleBasedStateMachine):
     @rule(ms=st.sampled_from([1_000, 7_000, 11_000, 40_000, DAY_MS]))
     def time_passes(self, ms: int) -> None:
         self.clock.move(ms)
+        if self.is_spread:
+            self.same(lambda store: store.beat(worker("w-1"), DAY_MS))
 
     @rule(name=WORKERS, again=st.booleans())
     def beat(self, name: str, *, again: bool) -> None:
@@ -218,19 +247,23 @@ class Histories(RuleBasedStateMachine):
         before=st.none() | RUNS,
     )
     def find(self, workflow: str | None, statuses: frozenset[RunStatus] | None, limit: int, before: str | None) -> None:
+        before = None if before is None else self.id_of(before)
         query = p.RunQuery(workflow=workflow, statuses=statuses, limit=limit, before=before)
         self.same(lambda store: store.find(query))
 
     @rule(name=WORKERS)
     def holdings(self, name: str) -> None:
         modelled, real = self.run(lambda store: store.holdings(name))
-        assert [(held.token.run_id, held.token.fence, held.dossier) for held in real] == [
-            (held.token.run_id, held.token.fence, held.dossier) for held in modelled
-        ]
+        told, expected = (
+            [(held.token.run_id, held.token.fence, held.dossier) for held in each] for each in (real, modelled)
+        )
+        if self.is_spread:
+            told, expected = sorted(told, key=str), sorted(expected, key=str)
+        assert told == expected
 
     @rule(run=RUNS, start=st.integers(0, 4), max_bytes=st.sampled_from([1, 60, 1_000_000]))
     def read_journal(self, run: str, start: int, max_bytes: int) -> None:
-        self.same(lambda store: store.read_journal(run, start, max_bytes))
+        self.same(lambda store: store.read_journal(self.id_of(run), start, max_bytes))
 
     @invariant()
     def the_stores_agree(self) -> None:
@@ -250,6 +283,11 @@ class Histories(RuleBasedStateMachine):
         self.loop.close()
         self.folder.cleanup()
         assert problems == []
+
+
+def new_id(number: int) -> str:
+    """An id as stores make them, the same for the same number."""
+    return run_id(1_700_000_000_000 + number, bytes(10))
 
 
 def _without_inbox(answer: Any) -> Any:
@@ -287,9 +325,20 @@ class OnCluster(Histories):
     kind = "cluster"
 
 
+class OnShards(Histories):
+    kind = "shards"
+
+
+class OnClusterShards(Histories):
+    kind = "cluster_shards"
+
+
 SETTINGS = settings(
     max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
 )
 TestOnSqlite, TestOnValkey, TestOnRedis = OnSqlite.TestCase, OnValkey.TestCase, OnRedis.TestCase
 TestOnCluster = pytest.mark.xdist_group("cluster")(OnCluster.TestCase)
+TestOnShards = OnShards.TestCase
+TestOnClusterShards = pytest.mark.xdist_group("cluster")(OnClusterShards.TestCase)
+TestOnShards.settings = TestOnClusterShards.settings = settings(SETTINGS, max_examples=20)  # each step asks every shard
 TestOnSqlite.settings = TestOnValkey.settings = TestOnRedis.settings = TestOnCluster.settings = SETTINGS

@@ -53,6 +53,10 @@ class Front(Submitting, Leasing, Outbox, WithoutWaiting):
         """There is more to claim than a claim has brought."""
         raise NotImplementedError
 
+    def _by_server(self) -> list[list[int]]:
+        """The shards of each server, in their order; silence is measured in the first of each."""
+        raise NotImplementedError
+
     def _of(self, run_id: str) -> Shard:
         return self.shard(shard_of_run(run_id))
 
@@ -195,12 +199,16 @@ class Front(Submitting, Leasing, Outbox, WithoutWaiting):
     async def _reclaim_around(self, to_status: RunStatus, lock_ttl_ms: int, limit: int) -> p.Lapsed:
         run_ids: list[str] = []
         grace = False
-        for shard in self._all():
-            told = await shard.reclaim_lapsed(to_status, lock_ttl_ms, limit - len(run_ids))
-            run_ids += told.run_ids
-            grace |= told.grace
-            if len(run_ids) == limit:
-                break
+        for numbers in self._by_server():
+            outage = ""
+            for number in numbers:
+                left = limit - len(run_ids)
+                lapsed, outages = await self.shard(number).reclaim(to_status, lock_ttl_ms, left, outage)
+                outage = outage or f"{number}:{outages}"
+                run_ids += lapsed.run_ids
+                grace |= lapsed.grace
+                if len(run_ids) >= limit:
+                    return p.Lapsed(run_ids=tuple(run_ids), grace=grace)
         return p.Lapsed(run_ids=tuple(run_ids), grace=grace)
 
     def holdings(self, incarnation: str) -> Awaitable[tuple[p.Holding, ...]]:
@@ -253,6 +261,9 @@ class Front(Submitting, Leasing, Outbox, WithoutWaiting):
     # workers
 
     async def beat(self, worker: p.WorkerRecord, forget_after_ms: int) -> None:
+        others = [self.shard(first).pulse() for first, *_ in self._by_server() if first != FIRST]
+        if others:
+            await asyncio.gather(*others)
         if await self.shard(FIRST).beat(worker, forget_after_ms) != self._layout.most:
             await self._learn()
 

@@ -101,7 +101,13 @@ class Shard(WithoutWaiting):
         return self._run("deliver", *requests.deliver(message, moves), told=lambda said: p.Delivery(said.decode()))
 
     def reclaim_lapsed(self, to_status: RunStatus, lock_ttl_ms: int, limit: int) -> asyncio.Future[p.Lapsed]:
-        return self._run("reclaim", to_status, lock_ttl_ms, limit, told=answers.lapsed)
+        return self._run("reclaim", to_status, lock_ttl_ms, limit, "", told=answers.lapsed)
+
+    def reclaim(
+        self, to_status: RunStatus, lock_ttl_ms: int, limit: int, outage: str
+    ) -> asyncio.Future[tuple[p.Lapsed, int]]:
+        """The same, with the outage that is known already, or '' where silence is measured; and the count of those."""
+        return self._run("reclaim", to_status, lock_ttl_ms, limit, outage, told=answers.reclaimed)
 
     def holdings(self, incarnation: str) -> asyncio.Future[tuple[p.Holding, ...]]:
         return self._run("holdings", incarnation, told=answers.holdings)
@@ -148,6 +154,10 @@ class Shard(WithoutWaiting):
     def drop(self, runs: Sequence[tuple[answers.Ended, bool]]) -> asyncio.Future[int]:
         """Drop these if they are as they were found, but for those that are to be kept; how many went."""
         return self._run("drop", *requests.drop(runs), told=int)
+
+    def pulse(self) -> asyncio.Future[bool]:
+        """Give a sign of life."""
+        return self._run("pulse")
 
     def ping(self) -> asyncio.Future[None]:
         return self._run("ping", told=_nothing)

@@ -25,7 +25,7 @@ from pyrula_runtime.stores.valkey.lanes import Lanes
 from pyrula_runtime.stores.valkey.layout import Layout
 from pyrula_runtime.stores.valkey.lookout import Lookout
 from pyrula_runtime.stores.valkey.places import FIRST, Places
-from pyrula_runtime.stores.valkey.route import Route
+from pyrula_runtime.stores.valkey.route import Node, Route
 from pyrula_runtime.stores.valkey.scripts import Script, scripts
 from pyrula_runtime.stores.valkey.settings import Settings
 from pyrula_runtime.stores.valkey.shard import Shard
@@ -158,12 +158,18 @@ class ValkeyStore(Front):
         lane.call(Call(self._scripts[name], tag, (now, *args), future, told))
         return future
 
+    def _by_server(self) -> list[list[int]]:
+        """The shards of each server, in their order."""
+        servers: dict[Node | None, list[int]] = {}
+        for number in range(self._layout.most):
+            servers.setdefault(self.route.node_of(self.tag(number)), []).append(number)
+        return list(servers.values())
+
     # being there, and hearing
 
     async def ping(self) -> None:
-        asked = {self.route.node_of(self.tag(number)): number for number in reversed(range(self._layout.most))}
-        answers_ = [self.shard(number).ping() for number in asked.values()]
-        done, silent = await asyncio.wait(answers_, timeout=self.settings.ping_s)
+        pings = [self.shard(first).ping() for first, *_ in self._by_server()]
+        done, silent = await asyncio.wait(pings, timeout=self.settings.ping_s)
         for answer in silent:
             answer.cancel()
         if silent:
