@@ -18,7 +18,7 @@ from pyrula_runtime.engine.lane_thread import LaneThread
 from pyrula_runtime.engine.presence import Unrecorded
 from pyrula_runtime.stores.memory.store import MemoryStore
 from pyrula_runtime.stores.memory.world import World
-from pyrula_runtime.stores.protocol import RunRecord
+from pyrula_runtime.stores.protocol import Fact, RunRecord
 from pyrula_runtime.testing.loop import SkippingLoop
 from pyrula_runtime.testing.playing import Rest, play
 from pyrula_runtime.testing.stage import Script, Stage
@@ -116,6 +116,11 @@ class SimulatedHost:
         """The journal of a run; also after the end."""
         with self.world.mutex:
             return list(self.world.runs[run_id].journal)
+
+    def facts(self, run_id: str) -> list[Fact]:
+        """What a run has told; also after the end."""
+        with self.world.mutex:
+            return list(self.world.runs[run_id].facts)
 
     @property
     def now(self) -> datetime:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from pyrula_runtime.client import telling
 from pyrula_runtime.client.outcome import outcome
 from pyrula_runtime.client.submittable import Submittable
+from pyrula_runtime.client.telling import RunEvent
 from pyrula_runtime.core.errors import ErrorRecord
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.engine.payloads import PLAIN
@@ -71,6 +72,21 @@ class SimulatedRun(Generic[R]):
     def journal(self) -> list[dict[str, Any]]:
         """The journal's entries, as `describe` has them."""
         return cast("list[dict[str, Any]]", self.describe()["journal"])
+
+    @property
+    def shown(self) -> Any:
+        """What its code last set with `ctx.set_status`."""
+        return None if self._record.shown is None else PLAIN.load_json(self._record.shown)
+
+    @property
+    def events(self) -> list[RunEvent]:
+        """What it has told, in order, as clients read it."""
+        return [telling.event_of(each, PLAIN) for each in self._simulation.facts_of(self.run_id)]
+
+    @property
+    def children(self) -> list[SimulatedRun[Any]]:
+        """The runs that it has started as children, in order."""
+        return self._simulation.children_of(self.run_id)
 
     def describe(self) -> dict[str, Any]:
         """The run in full, as clients and `pyrula runs show --json` have it."""

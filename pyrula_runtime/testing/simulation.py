@@ -16,7 +16,7 @@ from pyrula_runtime.client.workflow_client import WorkflowClient
 from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.ids import run_id
 from pyrula_runtime.core.rehearsing import Verdict
-from pyrula_runtime.stores.protocol import RunRecord
+from pyrula_runtime.stores.protocol import Fact, RunRecord
 from pyrula_runtime.testing.fakes import Fakes, StepAttempt, StepOrName
 from pyrula_runtime.testing.fuse import Fuse
 from pyrula_runtime.testing.host import SimulatedHost
@@ -140,7 +140,7 @@ class Simulation:
     @property
     def runs(self) -> list[SimulatedRun[Any]]:
         """All runs, in the order in which they were submitted."""
-        return [SimulatedRun(self, each.workflow, each.run_id) for each in self._host.records()]
+        return list(map(self._run_of, self._host.records()))
 
     # crashes
 
@@ -179,6 +179,15 @@ class Simulation:
         """Its journal, as stored."""
         return self._host.journal(run_id)
 
+    def facts_of(self, run_id: str) -> Sequence[Fact]:
+        """What it has told, as stored."""
+        return self._host.facts(run_id)
+
+    def children_of(self, run_id: str) -> list[SimulatedRun[Any]]:
+        """The runs that it has started."""
+        records = self._host.records()
+        return [self._run_of(each) for each in records if each.parent is not None and each.parent.run_id == run_id]
+
     def rehearsed(self, run_id: str) -> Verdict:
         """Whether its journal fits its code."""
         record, journal = self._host.record(run_id), self._host.journal(run_id)
@@ -189,6 +198,9 @@ class Simulation:
         """An id that is the same when the test is run again."""
         self._ids += 1
         return f"{kind}-{self._ids}"
+
+    def _run_of(self, record: RunRecord) -> SimulatedRun[Any]:
+        return SimulatedRun(self, record.workflow, record.run_id)
 
     def _next_run_id(self) -> str:
         entropy = blake2b(self.next_id("run").encode(), digest_size=10).digest()
