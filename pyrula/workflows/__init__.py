@@ -1,8 +1,10 @@
 """Durable workflows: define them, submit their runs, wait for what comes of them."""
 
 from pyrula_runtime.client.bulk import Bulk, BulkResult
+from pyrula_runtime.client.emitting import Emitted, WaitingEvent
 from pyrula_runtime.client.handle import RunHandle
 from pyrula_runtime.client.opening import open_store
+from pyrula_runtime.client.schedules import ScheduleSummary
 from pyrula_runtime.client.telling import RunEvent, RunSummary
 from pyrula_runtime.client.workflow_client import WorkflowClient
 from pyrula_runtime.core.errors import (
@@ -51,6 +53,7 @@ __all__ = [
     "Codec",
     "CodecFailed",
     "ConfigurationError",
+    "Emitted",
     "ErrorRecord",
     "First",
     "IdempotencyConflict",
@@ -73,6 +76,7 @@ __all__ = [
     "RunSummary",
     "RunTimeout",
     "Schedule",
+    "ScheduleSummary",
     "SignalTimeout",
     "StepFailed",
     "StepTimeout",
@@ -83,6 +87,7 @@ __all__ = [
     "SyncWorkflowContext",
     "UsageError",
     "WaitTimeout",
+    "WaitingEvent",
     "WorkflowClient",
     "WorkflowContext",
     "current_step",

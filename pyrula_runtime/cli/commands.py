@@ -86,6 +86,9 @@ pyrula = Group(
         "worker": ("worker", "worker"),
         "submit": ("submit", "submit"),
         "runs": ("commands", "runs"),
+        "schedules": ("commands", "schedules"),
+        "emit": ("events", "emit"),
+        "events": ("events", "events"),
         "store": ("commands", "store"),
         "doctor": ("doctor", "doctor"),
         "completion": ("completion", "completion"),
@@ -106,6 +109,21 @@ runs = Group(
         "requeue": ("acts", "requeue"),
         "fork": ("acts", "fork"),
         "replay": ("replay", "replay"),
+    },
+)
+
+schedules = Group(
+    name="schedules",
+    help="Look at schedules, and act on them.",
+    epilog=example("pyrula schedules list"),
+    late={
+        "list": ("schedules", "list_schedules"),
+        "next": ("schedules", "next_times"),
+        "pause": ("schedules", "pause"),
+        "resume": ("schedules", "resume"),
+        "trigger": ("schedules", "trigger"),
+        "backfill": ("schedules", "backfill"),
+        "drop": ("schedules", "drop"),
     },
 )
 

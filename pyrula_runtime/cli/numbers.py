@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import datetime
 from typing import Any
 
 import click
@@ -33,6 +34,22 @@ class Ago(StringParamType):
         if seconds is None or seconds > CENTURY_S:
             self.fail(f"{value!r} is no length of time; write it like 90s, 30min, 2h or 1d.", param, ctx)
         return seconds
+
+
+class Span(Ago):
+    """How long from now, in seconds, in the same words."""
+
+
+class Moment(StringParamType):
+    """A date and time in ISO 8601; without a zone it is meant as the clock of this machine shows it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return datetime.fromisoformat(str(value)).astimezone()
+        except (ValueError, OverflowError, OSError):
+            self.fail(
+                f"{value!r} is no date; write it like 2026-12-24, 2026-12-24T18:00 or 2026-12-24T18:00Z.", param, ctx
+            )
 
 
 class Rate(StringParamType):

@@ -13,7 +13,7 @@ from pyrula_runtime.cli.commands import example
 from pyrula_runtime.cli.flags import STORE, flag
 from pyrula_runtime.cli.session import as_json, ask
 from pyrula_runtime.cli.tables import table
-from pyrula_runtime.core.spans import ago, spoken
+from pyrula_runtime.core.spans import ago, ahead, spoken
 from pyrula_runtime.core.status import RunStatus
 
 if TYPE_CHECKING:
@@ -73,13 +73,24 @@ def list_runs(
 
 def print_runs(runs: Sequence[RunSummary]) -> None:
     """Runs as a table, for people."""
-    table(["run", "workflow", "status", "created", "took", "error"], [_row(each, now_ms()) for each in runs])
+    rows = [_row(each, now_ms()) for each in runs]
+    headings = ["run", "workflow", "status", "created", "took", "error"]
+    if any(each.priority for each in runs):
+        headings.insert(3, "priority")
+        for row, run in zip(rows, runs, strict=True):
+            row.insert(3, f"{run.priority}")
+    table(headings, rows)
+
+
+def _starts(run: RunSummary, now_at_ms: int) -> str:
+    is_to_start = run.status is RunStatus.waiting and run.started_ms is None and run.start_at_ms is not None
+    return f"starts {ahead(run.start_at_ms, now_at_ms)}" if is_to_start and run.start_at_ms else ""
 
 
 def _row(run: RunSummary, now_at_ms: int) -> list[str]:
     ended_ms = run.finished_ms or (now_at_ms if run.status is RunStatus.running else None)
     took = "" if run.started_ms is None or ended_ms is None else spoken(ended_ms - run.started_ms)
-    alone = "a suspect: it is tried again alone" if run.suspect else ""
+    alone = "a suspect: it is tried again alone" if run.suspect else _starts(run, now_at_ms)
     error = alone if run.error is None else str(run.error).partition("\n")[0]
     if len(error) > _ERROR_WIDTH:
         error = error[: _ERROR_WIDTH - 1] + "…"

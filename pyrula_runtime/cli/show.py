@@ -16,7 +16,7 @@ from pyrula_runtime.cli.evidence import is_poison, print_evidence
 from pyrula_runtime.cli.flags import STORE, flag
 from pyrula_runtime.cli.runs import now_ms
 from pyrula_runtime.cli.session import as_json, ask, compact
-from pyrula_runtime.cli.tables import dated, fields, harmless, size
+from pyrula_runtime.cli.tables import coming, dated, fields, harmless, size
 from pyrula_runtime.core.limits import WARN_SHARE
 from pyrula_runtime.core.spans import spoken
 
@@ -65,7 +65,11 @@ def _print_header(told: dict[str, Any], now_at_ms: int) -> None:
             ("run", told["run_id"]),
             ("workflow", f"{told['workflow']}{version}"),
             ("status", f"{told['status']}{requested}"),
+            ("priority", f"{told['priority']}" if told["priority"] else ""),
+            ("schedule", told["schedule"] or ""),
             ("created", dated(told["created_ms"], now_at_ms)),
+            ("starts", coming(told["start_at_ms"], now_at_ms) if told["started_ms"] is None else ""),
+            ("wakes", coming(told["due_ms"], now_at_ms) if told["started_ms"] is not None else ""),
             ("started", dated(told["started_ms"], now_at_ms) + (f", queued for {waited}" if waited else "")),
             ("finished", dated(told["finished_ms"], now_at_ms) + (f", took {took}" if took else "")),
             ("charges", f"{len(told['charges'])}" if told["charges"] else ""),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,10 @@ import click
 from pyrula_runtime.cli.commands import example
 from pyrula_runtime.cli.endings import FAILED, say
 from pyrula_runtime.cli.flags import STORE, flag
-from pyrula_runtime.cli.numbers import LONGEST_WAIT_S, Finite
+from pyrula_runtime.cli.numbers import LONGEST_WAIT_S, Finite, Moment, Span
 from pyrula_runtime.cli.session import as_json, ask, compact
 from pyrula_runtime.core.errors import RunEnded, RunQuarantined, UsageError
+from pyrula_runtime.core.limits import HIGHEST_PRIORITY
 from pyrula_runtime.options import IDEMPOTENCY_TTL, WorkerOptions
 
 if TYPE_CHECKING:
@@ -31,6 +33,15 @@ _LONGEST_WHOLE = 20
 @click.argument("json_input", metavar="[JSON]", default="{}")
 @click.option("--idempotency-key", metavar="TEXT", help="Submit once: the same key gives the same run again.")
 @click.option("--run-id", metavar="TEXT", help="Id of the new run; unset, one is made.")
+@click.option(
+    "--priority",
+    type=click.IntRange(-HIGHEST_PRIORITY, HIGHEST_PRIORITY),
+    metavar="NUMBER",
+    default=0,
+    help="Of the runs that wait, higher ones are taken first. [0]",
+)
+@click.option("--delay", type=Span(), metavar="TIME", help="Begin so much later, such as 10min.")
+@click.option("--start-at", type=Moment(), metavar="DATE", help="Begin then, such as 2026-12-24T18:00.")
 @click.option("--wait", is_flag=True, help="Wait for the run to end and print its result; exit code 1 if it failed.")
 @click.option("--timeout", type=Finite(0, LONGEST_WAIT_S), metavar="SECONDS", help="How long to wait; needs --wait.")
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
@@ -42,6 +53,9 @@ def submit(
     json_input: str,
     idempotency_key: str | None,
     run_id: str | None,
+    priority: int,
+    delay: float | None,
+    start_at: datetime | None,
     wait: bool,
     timeout: float | None,
     wants_json: bool,
@@ -54,11 +68,19 @@ def submit(
     """
     if timeout is not None and not wait:
         raise UsageError("--timeout says how long to wait: give --wait with it")
-    given = _parsed(_text_of(json_input))
+    given = json_of(json_input)
     options = WorkerOptions.from_env(os.environ, idempotency_ttl=idempotency_ttl)
 
     async def work(client: WorkflowClient, _store: Store) -> int:
-        handle = await client.submit(name, given, idempotency_key=idempotency_key, run_id=run_id)
+        handle = await client.submit(
+            name,
+            given,
+            idempotency_key=idempotency_key,
+            run_id=run_id,
+            priority=priority,
+            delay=delay,
+            start_at=start_at,
+        )
         if wait:
             click.echo(f"submitted {handle.run_id}", err=True)
         else:
@@ -92,6 +114,11 @@ async def _outcome(handle: Any, timeout: float | None) -> tuple[Any, RunEnded | 
 
 def _document(told: dict[str, Any]) -> dict[str, Any]:
     return {key: told[key] for key in ("run_id", "workflow", "status", "result", "error")}
+
+
+def json_of(argument: str) -> Any:
+    """The JSON document that an argument is, or names: '-' is stdin, '@FILE' a file. UsageError says what is wrong."""
+    return _parsed(_text_of(argument))
 
 
 def _text_of(argument: str) -> str:

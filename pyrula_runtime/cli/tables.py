@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import click
 
-from pyrula_runtime.core.spans import ago
+from pyrula_runtime.core.spans import ago, ahead
 
 # control characters but newline and tab: stored text may come from anywhere, and a terminal obeys them
 _CONTROL = {code: "\N{REPLACEMENT CHARACTER}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
@@ -62,6 +62,11 @@ def local(at_ms: int) -> str:
 def dated(at_ms: int | None, now_ms: int) -> str:
     """A date and how long ago it was; nothing for what has not happened."""
     return "" if at_ms is None else f"{local(at_ms)} ({ago(at_ms, now_ms)})"
+
+
+def coming(at_ms: int | None, now_ms: int) -> str:
+    """A date to come and how soon it is; nothing for what does not come."""
+    return "" if at_ms is None else f"{local(at_ms)} ({ahead(at_ms, now_ms)})"
 
 
 def size(count: int) -> str:

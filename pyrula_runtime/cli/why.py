@@ -68,6 +68,8 @@ def _facts(record: RunRecord, payloads: Payloads) -> RunFacts:
         owner=record.owner,
         lock_left_ms=record.lock_left_ms,
         finished_ms=record.finished_ms,
+        due_ms=record.due_ms,
+        has_begun=record.fence > 0,
         error=None if record.error is None else payloads.for_people().load_error(record.error),
         is_suspect=record.dossier.is_suspect,
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
@@ -12,7 +14,7 @@ import orjson
 from pyrula_runtime.client.submittable import Submittable
 from pyrula_runtime.core.errors import IdempotencyConflict, InputError, LimitExceeded, UsageError
 from pyrula_runtime.core.ids import checked_name, checked_run_id, input_digest
-from pyrula_runtime.core.limits import entry_fault
+from pyrula_runtime.core.limits import HIGHEST_PRIORITY, entry_fault
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.engine.codec import dump_json
 from pyrula_runtime.engine.payloads import Payloads
@@ -20,6 +22,8 @@ from pyrula_runtime.forms.plain import plain_json
 from pyrula_runtime.stores.protocol import NewRun, Store, Submission, Submitted
 
 _MAX_KEY = 512
+_LONGEST_DELAY_S = 100 * 366 * 86_400.0
+_EPOCH = datetime.fromtimestamp(0, UTC)
 
 Named = Submittable[Any] | str
 
@@ -76,6 +80,35 @@ def new_run(workflow: Named, given: Any, key: str | None, chosen_id: str | None,
         idempotency_key=key,
         idempotency_ttl_ms=key_ttl_ms,
     )
+
+
+def placed(
+    run: NewRun, priority: object, delay: float | timedelta | None, start_at: datetime | None, now_ms: int
+) -> NewRun:
+    """The run at its place in line: how soon a worker takes it, and from when on. UsageError for what is no place."""
+    if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) > HIGHEST_PRIORITY:
+        raise UsageError(f"priority={priority!r} must be a whole number from -{HIGHEST_PRIORITY} to {HIGHEST_PRIORITY}")
+    if delay is not None and start_at is not None:
+        raise UsageError("give delay= or start_at=, not both")
+    start_ms = now_ms + _delay_ms(delay) if start_at is None else _moment_ms(start_at)
+    if start_ms <= now_ms:
+        return replace(run, priority=priority)
+    return replace(run, priority=priority, start_at_ms=start_ms, status=RunStatus.waiting)
+
+
+def _delay_ms(delay: object) -> int:
+    seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
+    if seconds is None:
+        return 0
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= _LONGEST_DELAY_S:
+        raise UsageError(f"delay={delay!r} must be a number of seconds from 0 to a century, or a timedelta")
+    return math.ceil(seconds * 1000)
+
+
+def _moment_ms(start_at: object) -> int:
+    if not isinstance(start_at, datetime) or start_at.utcoffset() is None:
+        raise UsageError(f"start_at={start_at!r} must be a datetime that says its time zone")
+    return math.ceil((start_at - _EPOCH) / timedelta(milliseconds=1))
 
 
 def with_id(run: NewRun, store: Store) -> NewRun:

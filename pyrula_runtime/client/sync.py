@@ -6,22 +6,21 @@ threads may call at once; an interrupted wait is given up on the loop as well.
 
 from __future__ import annotations
 
-import asyncio
-import os
-import threading
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, overload
 
 from pyrula_runtime.client import workflow_client
 from pyrula_runtime.client.bulk import Bulk, BulkResult
-from pyrula_runtime.client.door import CLOSED
+from pyrula_runtime.client.emitting import Emitted, WaitingEvent
 from pyrula_runtime.client.handle import RunHandle
+from pyrula_runtime.client.loop_thread import LoopThread
 from pyrula_runtime.client.submittable import Submittable
+from pyrula_runtime.client.sync_schedules import SyncSchedules
 from pyrula_runtime.client.telling import RunEvent, RunSummary
 from pyrula_runtime.client.workflow_client import Statuses
 from pyrula_runtime.core.acts import Act
-from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.engine.payloads import Codec
 from pyrula_runtime.options import DAY_S
@@ -30,68 +29,10 @@ from pyrula_runtime.stores.protocol import Store
 R = TypeVar("R")
 
 
-class _LoopThread:
-    """A thread that runs coroutines for others. Its thread does not survive a fork, and it says so."""
-
-    def __init__(self) -> None:
-        self._mutex = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._pid = 0
-        self._is_closed = False
-
-    def run(self, work: Coroutine[Any, Any, R]) -> R:
-        """Run `work` on the loop and wait for it."""
-        with self._mutex:  # so that whatever is begun before the end is waited for there
-            fault = self._fault()
-            if fault:
-                work.close()
-                raise UsageError(fault)
-            future = asyncio.run_coroutine_threadsafe(work, self._started())
-        try:
-            return future.result()
-        finally:
-            future.cancel()  # an interrupt ended the wait; after an answer it does nothing
-
-    def close(self, last: Coroutine[Any, Any, None]) -> None:
-        """Run the last word, let what is under way end, and stop. Idempotent."""
-        with self._mutex:
-            loop, self._loop = self._loop, None
-            self._is_closed = True
-        if loop is None or self._thread is None or self._pid != os.getpid():
-            last.close()
-            return
-        asyncio.run_coroutine_threadsafe(_wound_up(last), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        self._thread.join()
-        loop.close()
-
-    def _fault(self) -> str:
-        if self._is_closed:
-            return CLOSED
-        if self._loop is not None and self._pid != os.getpid():
-            return "this client was used before the process was forked; make a new one in each process"
-        return ""
-
-    def _started(self) -> asyncio.AbstractEventLoop:
-        if self._loop is None:
-            self._loop, self._pid = asyncio.new_event_loop(), os.getpid()
-            self._thread = threading.Thread(target=self._loop.run_forever, name="pyrula-client", daemon=True)
-            self._thread.start()
-        return self._loop
-
-
-async def _wound_up(last: Coroutine[Any, Any, None]) -> None:
-    await last
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    await asyncio.gather(*others, return_exceptions=True)
-    await asyncio.get_running_loop().shutdown_default_executor()
-
-
 class SyncRunHandle(Generic[R]):
     """A run of a store. Handles of one run are equal."""
 
-    def __init__(self, thread: _LoopThread, handle: RunHandle[R]) -> None:
+    def __init__(self, thread: LoopThread, handle: RunHandle[R]) -> None:
         self._thread = thread
         self._handle = handle
         self.run_id = handle.run_id
@@ -149,7 +90,7 @@ class SyncBulk:
     `done`, `refused` and `left` are right at any moment, also after an interrupt: whatever was begun is finished.
     """
 
-    def __init__(self, thread: _LoopThread, bulk: Bulk) -> None:
+    def __init__(self, thread: LoopThread, bulk: Bulk) -> None:
         self._thread = thread
         self._bulk = bulk
 
@@ -189,7 +130,7 @@ class WorkflowClient:
         `codec` is what inputs, results, outcomes, errors and signals pass through; the workers need the same one.
         """
         self._client = workflow_client.WorkflowClient(store, idempotency_ttl=idempotency_ttl, codec=codec)
-        self._thread = _LoopThread()
+        self._thread = LoopThread()
 
     def __enter__(self) -> Self:
         self._thread.run(self._client.__aenter__())
@@ -212,11 +153,22 @@ class WorkflowClient:
         *,
         idempotency_key: str | None = None,
         run_id: str | None = None,
+        priority: int = 0,
+        delay: float | timedelta | None = None,
+        start_at: datetime | None = None,
     ) -> SyncRunHandle[R]: ...
 
     @overload
     def submit(
-        self, workflow: str, input: Any = None, *, idempotency_key: str | None = None, run_id: str | None = None
+        self,
+        workflow: str,
+        input: Any = None,
+        *,
+        idempotency_key: str | None = None,
+        run_id: str | None = None,
+        priority: int = 0,
+        delay: float | timedelta | None = None,
+        start_at: datetime | None = None,
     ) -> SyncRunHandle[Any]: ...
 
     def submit(
@@ -226,15 +178,45 @@ class WorkflowClient:
         *,
         idempotency_key: str | None = None,
         run_id: str | None = None,
+        priority: int = 0,
+        delay: float | timedelta | None = None,
+        start_at: datetime | None = None,
     ) -> SyncRunHandle[Any]:
         """Create a run and return at once; a worker takes it.
 
         By function the input is checked here and the run is pinned to the workflow's version; by name neither. The
         same `idempotency_key` (for `idempotency_ttl`) or `run_id` with the same input gives the first run back; with
         another input it raises IdempotencyConflict.
+
+        Of the runs that wait for a worker those of a higher `priority` (-1000 to 1000) are taken first. With a `delay`
+        (seconds or a timedelta) or a `start_at` (a datetime with a time zone) no worker takes it before that.
         """
-        made = self._client.submit(workflow, input, idempotency_key=idempotency_key, run_id=run_id)
+        made = self._client.submit(
+            workflow,
+            input,
+            idempotency_key=idempotency_key,
+            run_id=run_id,
+            priority=priority,
+            delay=delay,
+            start_at=start_at,
+        )
         return SyncRunHandle(self._thread, self._thread.run(made))
+
+    def emit(self, name: str, payload: Any = None, *, id: str | None = None) -> Emitted:
+        """Tell an event: each workflow that it starts begins one run, with the payload as its input.
+
+        An event of the same `id` is told once (for 7 days). One that no workflow wants is kept until one does.
+        """
+        return self._thread.run(self._client.emit(name, payload, id=id))
+
+    def waiting_events(self, limit: int = 100) -> tuple[WaitingEvent, ...]:
+        """Events that have begun no run yet, oldest first: nobody wants them, or nobody is there who could tell."""
+        return self._thread.run(self._client.waiting_events(limit))
+
+    @property
+    def schedules(self) -> SyncSchedules:
+        """The schedules of this store, and what an operator can do with them."""
+        return SyncSchedules(self._thread, self._client.schedules, lambda handle: SyncRunHandle(self._thread, handle))
 
     @overload
     def handle(self, workflow: Submittable[R], run_id: str) -> SyncRunHandle[R]: ...

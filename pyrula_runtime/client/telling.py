@@ -49,7 +49,8 @@ _KINDS: dict[type[Entry], str] = {
 class RunSummary:
     """A run as a listing shows it. Times are milliseconds since the epoch; `charges` are such times.
 
-    A suspect was near the unexplained death of a worker, or is charged already: it is tried again alone.
+    A suspect was near the unexplained death of a worker, or is charged already: it is tried again alone. `start_at_ms`
+    is the start that was asked for, `due_ms` the time that a waiting run waits for, `schedule` what began it, if any.
     """
 
     run_id: str
@@ -64,6 +65,10 @@ class RunSummary:
     created_ms: int
     started_ms: int | None
     finished_ms: int | None
+    priority: int
+    start_at_ms: int | None
+    due_ms: int | None
+    schedule: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +105,10 @@ def summary(record: RunRecord, payloads: Payloads) -> RunSummary:
         created_ms=record.created_ms,
         started_ms=record.started_ms,
         finished_ms=record.finished_ms,
+        priority=record.priority,
+        start_at_ms=record.start_at_ms,
+        due_ms=record.due_ms,
+        schedule=record.schedule_id,
     )
 
 
@@ -125,6 +134,10 @@ def description(record: RunRecord, journal: Sequence[bytes], payloads: Payloads)
         "created_ms": record.created_ms,
         "started_ms": record.started_ms,
         "finished_ms": record.finished_ms,
+        "priority": record.priority,
+        "start_at_ms": record.start_at_ms,
+        "due_ms": record.due_ms,
+        "schedule": record.schedule_id,
         "owner": record.owner,
         "journal_bytes": record.journal_bytes,
         "journal_share": journal_share(record.journal_len, record.journal_bytes),

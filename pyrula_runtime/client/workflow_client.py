@@ -8,15 +8,18 @@ import logging
 import time
 import uuid
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
-from pyrula_runtime.client import listing, operating, submitting, telling
+from pyrula_runtime.client import emitting, listing, operating, submitting, telling
 from pyrula_runtime.client.bulk import Bulk, Deed, chosen
 from pyrula_runtime.client.door import Door
+from pyrula_runtime.client.emitting import Emitted, WaitingEvent
 from pyrula_runtime.client.endings import Endings
 from pyrula_runtime.client.handle import RunHandle
 from pyrula_runtime.client.outcome import outcome
+from pyrula_runtime.client.schedules import Schedules
 from pyrula_runtime.client.submittable import Submittable, known
 from pyrula_runtime.client.telling import RunEvent, RunSummary
 from pyrula_runtime.core.acts import MOST, Act, Wish, act_of, choice
@@ -77,11 +80,22 @@ class WorkflowClient:
         *,
         idempotency_key: str | None = None,
         run_id: str | None = None,
+        priority: int = 0,
+        delay: float | timedelta | None = None,
+        start_at: datetime | None = None,
     ) -> RunHandle[R]: ...
 
     @overload
     async def submit(
-        self, workflow: str, input: Any = None, *, idempotency_key: str | None = None, run_id: str | None = None
+        self,
+        workflow: str,
+        input: Any = None,
+        *,
+        idempotency_key: str | None = None,
+        run_id: str | None = None,
+        priority: int = 0,
+        delay: float | timedelta | None = None,
+        start_at: datetime | None = None,
     ) -> RunHandle[Any]: ...
 
     async def submit(
@@ -91,14 +105,21 @@ class WorkflowClient:
         *,
         idempotency_key: str | None = None,
         run_id: str | None = None,
+        priority: int = 0,
+        delay: float | timedelta | None = None,
+        start_at: datetime | None = None,
     ) -> RunHandle[Any]:
         """Create a run and return at once; a worker takes it.
 
         By function the input is checked here and the run is pinned to the workflow's version; by name neither. The
         same `idempotency_key` (for `idempotency_ttl`) or `run_id` with the same input gives the first run back; with
         another input it raises IdempotencyConflict.
+
+        Of the runs that wait for a worker those of a higher `priority` (-1000 to 1000) are taken first. With a `delay`
+        (seconds or a timedelta) or a `start_at` (a datetime with a time zone) no worker takes it before that.
         """
         new = submitting.new_run(workflow, input, idempotency_key, run_id, self._idempotency_ttl_ms)
+        new = submitting.placed(new, priority, delay, start_at, _now_ms())
         new = submitting.sealed_run(new, self._door.payloads)
         store = await self._door.store()
         new = submitting.with_id(new, store)
@@ -113,6 +134,22 @@ class WorkflowClient:
                 f"{error}; whether run {new.run_id} was created is unknown: submit again with {again}, which is safe"
             ) from error
         return RunHandle(self, workflow, submitting.accepted_id(new, submitted))
+
+    async def emit(self, name: str, payload: Any = None, *, id: str | None = None) -> Emitted:
+        """Tell an event: each workflow that it starts begins one run, with the payload as its input.
+
+        An event of the same `id` is told once (for 7 days). One that no workflow wants is kept until one does.
+        """
+        return await emitting.emit(self._door, name, payload, id)
+
+    async def waiting_events(self, limit: int = 100) -> tuple[WaitingEvent, ...]:
+        """Events that have begun no run yet, oldest first: nobody wants them, or nobody is there who could tell."""
+        return await emitting.waiting_events(self._door, listing.checked_limit(limit, listing.LONGEST_PAGE))
+
+    @property
+    def schedules(self) -> Schedules:
+        """The schedules of this store, and what an operator can do with them."""
+        return Schedules(self, self._door)
 
     async def _tell_if_unserved(self, store: Store, name: str) -> None:
         """Warn, once, if neither this process nor any worker knows the name: a typo, or a worker that comes later."""

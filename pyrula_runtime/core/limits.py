@@ -13,6 +13,8 @@ MAX_JOURNAL_ENTRIES = 51_200
 WARN_SHARE = 0.2
 # it is written anew each time, and read with every listing
 MAX_STATUS_BYTES = 16_000
+# a run's priority, of either sign
+HIGHEST_PRIORITY = 1_000
 
 
 def entry_fault(what: str, size: int) -> str | None:

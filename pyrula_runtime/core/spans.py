@@ -26,6 +26,12 @@ def ago(then_ms: int, now_ms: int) -> str:
     return "just now" if passed_ms < 1_000 else f"{spoken(passed_ms)} ago"
 
 
+def ahead(then_ms: int, now_ms: int) -> str:
+    """How soon, for dates to come; what is over by the clock of this host is due now."""
+    left_ms = then_ms - now_ms
+    return f"in {spoken(left_ms)}" if left_ms > 0 else "now"
+
+
 _NUMBER = r"\d{1,9}(?:\.\d{1,9})?"
 _SPAN = re.compile(rf"({_NUMBER}) ?(s|m|min|h|d)?")
 _SPEED = re.compile(rf"({_NUMBER}) ?(?:/ ?(s|m|min|h|d))?")

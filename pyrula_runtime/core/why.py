@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from pyrula_runtime.core.errors import CodecFailed, ErrorRecord
-from pyrula_runtime.core.spans import ago, spoken
+from pyrula_runtime.core.spans import ago, ahead, spoken
 from pyrula_runtime.core.status import RunStatus
 
 # three reports, which come every 10 s
@@ -36,6 +36,8 @@ class RunFacts:
     owner: str | None = None
     lock_left_ms: int | None = None
     finished_ms: int | None = None
+    due_ms: int | None = None
+    has_begun: bool = True
     error: ErrorRecord | None = None
     is_suspect: bool = False
 
@@ -170,8 +172,11 @@ def _running(run: RunFacts, workers: Workers, _now_ms: int) -> str:
     )
 
 
-def _waiting(_run: RunFacts, _workers: Workers, _now_ms: int) -> str:
-    return "is waiting for a timer, a message or a child run; it holds no worker meanwhile."
+def _waiting(run: RunFacts, _workers: Workers, now_ms: int) -> str:
+    if run.due_ms is not None and not run.has_begun:
+        return f"is waiting for its start, which was put off: it is to begin {ahead(run.due_ms, now_ms)}."
+    due = "" if run.due_ms is None else f" Its time comes {ahead(run.due_ms, now_ms)}."
+    return f"is waiting for a timer, a message or a child run; it holds no worker meanwhile.{due}"
 
 
 def _paused(run: RunFacts, _workers: Workers, _now_ms: int) -> str:

@@ -29,7 +29,7 @@ import asyncio
 import logging
 from pathlib import Path
 
-from pyrula.workflows import step, workflow
+from pyrula.workflows import OnEvent, Schedule, step, workflow
 
 log = logging.getLogger("app")
 
@@ -90,6 +90,16 @@ async def not_json(ctx):
 @workflow
 async def too_large(ctx) -> str:
     return await ctx.step(large)
+
+
+@workflow(schedule=Schedule(cron="@yearly", timezone="Europe/Berlin"))
+async def report(ctx, scheduled_at: str) -> str:
+    return scheduled_at
+
+
+@workflow(on_event=OnEvent("order.created", filter=lambda told: told["total"] > 9))
+async def thanks(ctx, total: int) -> int:
+    return total
 
 
 @workflow(version="2")

@@ -120,7 +120,7 @@ async def test_a_chosen_run_id_is_as_good_as_a_key(client: WorkflowClient) -> No
 
 
 @pytest.mark.parametrize("options", [{"run_id": "a b"}, {"run_id": ""}, {"idempotency_key": ""}])
-async def test_ids_and_keys_must_be_such(client: WorkflowClient, options: dict[str, str]) -> None:
+async def test_ids_and_keys_must_be_such(client: WorkflowClient, options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         await client.submit("unpinned", 1, **options)
 

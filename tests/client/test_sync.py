@@ -34,12 +34,14 @@ async def adds(ctx: WorkflowContext, a: int, b: int) -> int:
     return a + b
 
 
+def public(kind: type) -> dict[str, list[str]]:
+    """The methods that a class offers, and their parameters."""
+    methods = inspect.getmembers(kind, inspect.isfunction)
+    return {name: list(inspect.signature(method).parameters) for name, method in methods if name[0] != "_"}
+
+
 @pytest.mark.parametrize(("of", "like"), [(SyncClient, WorkflowClient), (SyncRunHandle, RunHandle)])
 def test_the_names_are_those_of_the_asynchronous_client(of: type, like: type) -> None:
-    def public(kind: type) -> dict[str, list[str]]:
-        methods = inspect.getmembers(kind, inspect.isfunction)
-        return {name: list(inspect.signature(method).parameters) for name, method in methods if name[0] != "_"}
-
     ours, theirs = public(of), public(like)
     theirs["result"] = [name for name in theirs["result"] if name != "of"]
     assert ours == theirs

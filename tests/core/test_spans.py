@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyrula_runtime.core.spans import ago, per_second_in, seconds_in, spoken
+from pyrula_runtime.core.spans import ago, ahead, per_second_in, seconds_in, spoken
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,12 @@ def test_the_past_is_ago_and_the_future_is_now() -> None:
     assert ago(1_000, 31_000) == "30 s ago"
     assert ago(1_000, 1_999) == "just now"
     assert ago(9_000, 1_000) == "just now"
+
+
+def test_the_future_is_ahead_and_the_past_is_now() -> None:
+    assert ahead(31_000, 1_000) == "in 30 s"
+    assert ahead(1_000, 1_000) == "now"
+    assert ahead(1_000, 9_000) == "now"
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,12 @@ def said(run: RunFacts, *workers: WorkerFacts) -> str:
         (replace(RUNNING, lock_left_ms=-4_000), (), "the next orphan scan of any worker queues it again"),
         (replace(RUNNING, cancel_requested=True), (W1,), "Its cancellation was requested and reaches it"),
         (replace(QUEUED, status=RunStatus.waiting), (), "is waiting for a timer, a message or a child run"),
+        (replace(QUEUED, status=RunStatus.waiting, due_ms=NOW_MS + 90_000), (), "Its time comes in 90 s."),
+        (
+            replace(QUEUED, status=RunStatus.waiting, due_ms=NOW_MS + 90_000, has_begun=False),
+            (),
+            "is waiting for its start, which was put off: it is to begin in 90 s.",
+        ),
         (replace(QUEUED, status=RunStatus.paused), (), "paused by an operator. To go on: pyrula runs resume R1"),
         (
             replace(QUEUED, status=RunStatus.paused, error=ErrorRecord(type="JournalMismatch", message="a, not b.")),
