@@ -2,6 +2,8 @@
 
 Each is an entry of the journal, recorded once; the first of them strikes the body, which may then compensate. The
 workflow's time counts from the run's first claim, or from an operator's requeue, which gives the whole of it again.
+
+What is struck must end: code that still unwinds when its time for that is over is given up.
 """
 
 from __future__ import annotations
@@ -12,14 +14,18 @@ from collections.abc import Sequence
 from pyrula_runtime.core.cursor import Cursor
 from pyrula_runtime.core.entries import CancelRequested, DeadlinePassed, Entry, Requeued
 from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.engine.program import Program
 from pyrula_runtime.stores.protocol import Claim
 
 
 class Blows:
     """The blows of one turn."""
 
-    def __init__(self, claim: Claim, timeout_s: float | None, journal: Sequence[Entry], cursor: Cursor) -> None:
+    def __init__(self, claim: Claim, program: Program, journal: Sequence[Entry], cursor: Cursor) -> None:
         self.struck_by: RunStatus | None = None  # how the run ends if the blow unwinds it
+        self._unwind_ms = math.ceil(program.cancel_within_s * 1000)
+        self._give_up_ms: int | None = None
+        timeout_s = program.timeout_s
         self.cancel_taken = cursor.on_record(CancelRequested)
         self._cancel_wanted = claim.cancel_requested
         self._deadline_ms: int | None = None
@@ -33,16 +39,20 @@ class Blows:
 
     @property
     def due_ms(self) -> int | None:
-        """When the next blow comes by itself, if one does."""
-        return self._deadline_ms if self.struck_by is None else None
+        """When the next blow comes by itself, if one does; once struck, when the code is given up."""
+        return self._deadline_ms if self.struck_by is None else self._give_up_ms
+
+    def is_overdue(self, now_ms: int) -> bool:
+        """Whether the code has been unwinding for too long."""
+        return self._give_up_ms is not None and self._give_up_ms <= now_ms
 
     def next(self, now_ms: int) -> CancelRequested | DeadlinePassed | None:
         """The blow that is to be recorded now, if any."""
         if self._cancel_wanted and not self.cancel_taken:
             self.cancel_taken = True
             return CancelRequested(at_ms=now_ms)
-        due_ms = self.due_ms
-        if due_ms is not None and due_ms <= now_ms:
+        due_ms = self._deadline_ms
+        if self.struck_by is None and due_ms is not None and due_ms <= now_ms:
             self._deadline_ms = None
             return DeadlinePassed(at_ms=now_ms)
         return None
@@ -52,4 +62,5 @@ class Blows:
         is_first = self.struck_by is None
         if is_first:
             self.struck_by = RunStatus.cancelled if isinstance(entry, CancelRequested) else RunStatus.failed
+            self._give_up_ms = entry.at_ms + self._unwind_ms
         return is_first

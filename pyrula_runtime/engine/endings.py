@@ -11,6 +11,7 @@ from pyrula_runtime.core.errors import (
     ErrorRecord,
     JournalMismatch,
     LimitExceeded,
+    RunCancelled,
     RunTimeout,
 )
 from pyrula_runtime.core.limits import entry_fault
@@ -59,6 +60,17 @@ def failed(error: ErrorRecord, payloads: Payloads) -> Ending:
 def cancelled() -> Ending:
     """A cancel has unwound the code, or found none."""
     return Ending(status=after(RunStatus.running, RunEvent.cancelled))
+
+
+def given_up(program: Program, blow: RunStatus | None, payloads: Payloads) -> Ending:
+    """A blow has struck the code, and it has not unwound in time. CodecFailed."""
+    late = f"and its code had not unwound {program.cancel_within_s:g} s after that"
+    if blow is RunStatus.cancelled:
+        error = ErrorRecord(type=RunCancelled.__name__, message=f"the run was cancelled, {late}")
+        return Ending(status=after(RunStatus.running, RunEvent.cancelled), error=payloads.dump_error(error))
+    return failed(
+        record_of(RunTimeout(f"the run took longer than its timeout of {program.timeout_s} s, {late}")), payloads
+    )
 
 
 def by_fault(fault: Exception) -> Ending:

@@ -176,6 +176,7 @@ class Program:
     start: makes the body's coroutine; runs on the lane.
     run: the whole body; runs in a thread of its own.
     to_json: the result as JSON; raises InputError if it cannot be.
+    cancel_within_s: how long its code may unwind after a cancel or the end of its time.
     isolation: where its turns run; None leaves it to the worker.
     schedule, triggers: what starts it beside those who submit it.
     """
@@ -186,6 +187,7 @@ class Program:
     run: Callable[[SyncOperations, Json], Any] | None = None
     to_json: Callable[[Any], Json]
     timeout_s: float | None = None
+    cancel_within_s: float = 3600.0
     isolation: Isolation | None = None
     schedule: Declaration | None = None
     triggers: tuple[Trigger, ...] = ()

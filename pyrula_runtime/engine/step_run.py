@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from pyrula_runtime.core.cursor import Asked
 from pyrula_runtime.core.entries import AttemptFailed, Completed, Failed
 from pyrula_runtime.core.errors import ErrorRecord, StepTimeout
-from pyrula_runtime.engine.current import Current, current
+from pyrula_runtime.engine.current import Current, StopSign, current
 from pyrula_runtime.engine.failure import record_of
 from pyrula_runtime.engine.posting import post
 from pyrula_runtime.engine.program import StepCall
@@ -60,6 +60,7 @@ class StepRun:
         self._failed_attempts = asked.attempts
         self._call = call
         self._over = False
+        self._sign = StopSign()
         self._timer: asyncio.TimerHandle | None = None
         self._abandon: Callable[[], object] = lambda: None
         wait_ms = asked.retry_at_ms - owner.store_ms()
@@ -72,6 +73,7 @@ class StepRun:
         """Nobody wants the outcome: cancel the task; a thread is left to itself."""
         self._over = True
         self._disarm()
+        self._sign.is_shown = True
         self._abandon()
 
     def _attempt(self) -> None:
@@ -80,12 +82,14 @@ class StepRun:
             return
         context = contextvars.copy_context()
         number = self._failed_attempts + 1
+        self._sign = StopSign()
         whose = Current(
             run_id=self._whose.run_id,
             workflow=self._whose.workflow,
             op_id=self._op.op_id,
             step=self._op.name,
             attempt=number,
+            sign=self._sign,
         )
         context.run(current.set, whose)
         if self._call.is_async:
@@ -142,6 +146,7 @@ class StepRun:
 
     def _timed_out(self, number: int) -> None:
         abandon = self._abandon
+        self._sign.is_shown = True
         self._failed(StepTimeout(self._op.name, _timeout_record(self._call.timeout_s)), number)
         abandon()
 

@@ -16,6 +16,7 @@ lane's thread.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Sequence
 
@@ -48,6 +49,7 @@ from pyrula_runtime.engine.failure import raised_for
 from pyrula_runtime.engine.host import Host, Performing
 from pyrula_runtime.engine.journaling import Journaling, Last, storable
 from pyrula_runtime.engine.kin import Kin
+from pyrula_runtime.engine.performances import Performances
 from pyrula_runtime.engine.probation import Probation
 from pyrula_runtime.engine.program import ChildCall, Program, Request, StepCall, TellCall, WaitCall
 from pyrula_runtime.engine.store_time import StoreTime
@@ -77,13 +79,12 @@ class Turn:
         self.store_ms = StoreTime(claim.now_ms, host.mono_ms)
         self._requests: dict[str, Request] = {}
         self._coming: deque[Entry] = deque()  # what steps have to tell
-        self._to_start: deque[tuple[int, Asked]] = deque()
-        self._performing: dict[str, Performing] = {}
+        self._steps = Performances(self._perform)
         self._last: Last | None = None
         self._fault: Exception | None = None
         self._waits = Waits(given_back(journal), claim.inbox, claim.inbox_len)
-        self._blows = Blows(claim, program.timeout_s, journal, self._cursor)
-        self._alarm = Alarm(self.parked)
+        self._blows = Blows(claim, program, journal, self._cursor)
+        self._alarm = Alarm(self._look_again)
         self._probation = Probation.of(claim)
         self._journal = Journaling(claim, host, self)
         self._kin = Kin(claim, journal, self._requests, host)
@@ -151,9 +152,7 @@ class Turn:
         return self._kin.child_id(op)
 
     def withdrew(self, op: Op) -> None:
-        performing = self._performing.pop(op.op_id, None)
-        if performing is not None:
-            performing.stop()
+        self._steps.stop(op.op_id)
         self._waits.end(op.op_id)
         if self._cursor.withdraw(op):
             self._record(Withdrawn(op=op, at_ms=self.store_ms()))
@@ -178,7 +177,7 @@ class Turn:
 
     def settled(self, outcome: Completed | Failed) -> None:
         """A step has its outcome."""
-        self._performing.pop(outcome.op.op_id, None)
+        self._steps.over(outcome.op.op_id)
         self._receive(outcome)
 
     def attempt_failed(self, entry: AttemptFailed) -> None:
@@ -252,7 +251,7 @@ class Turn:
                     self._waits.hear(asked.op, child_letters(self._kin.child_id(asked.op)))
                 case TellCall():
                     self._coming.append(Completed(op=asked.op, at_ms=self.store_ms(), value=None))
-        self._to_start.extend((self._cursor.length, asked) for asked in steps)
+        self._steps.add(steps, self._cursor.length)
         if self._probation is not None:
             self._probation.begins(asked.op.op_id for asked in steps)
 
@@ -313,10 +312,14 @@ class Turn:
         if self._last is not None and self._last.ending.status.is_terminal:
             self._is_cleared()
         self._journal.flush(self._last)
-        self._start_steps()
+        if self._last is None:
+            self._steps.begin(self._journal.committed)
 
     def _rest(self) -> None:
         """End the turn if nothing but time or a message can bring the run on; while it goes on, look again in time."""
+        if self._blows.is_overdue(self.store_ms()):
+            self._give_up()
+            return
         if (after_seq := self._waits.read_on()) is not None:
             self._host.read_inbox(self, after_seq)
         due_ms = min((ms for ms in (self._waits.due_ms, self._blows.due_ms) if ms is not None), default=None)
@@ -328,8 +331,21 @@ class Turn:
         else:
             self._alarm.set(left_ms)
 
+    def _look_again(self) -> None:
+        """It is time for something; what is overdue is given up though a thread of it may be in the user's code."""
+        if self._last is None and self._blows.is_overdue(self.store_ms()):
+            self._flush()
+        else:
+            self.parked()
+
+    def _give_up(self) -> None:
+        blow = self._blows.struck_by
+        self.note(logging.WARNING, "the run still unwinds after %g s and is given up", self.program.cancel_within_s)
+        self._body.suspend()
+        self._end(endings.given_up(self.program, blow, self._host.payloads))
+
     def _only_waits(self) -> bool:
-        is_busy = self._performing or self._to_start or self._coming or self._journal.is_writing
+        is_busy = self._steps.any or self._coming or self._journal.is_writing
         return self._body.is_parked and not (is_busy or self._waits.is_reading or self._cursor.replaying)
 
     def written(self, ending: Ending | None, reply: Committed, *, claimed: bool) -> None:
@@ -353,13 +369,10 @@ class Turn:
     def note(self, level: int, message: str, *args: object) -> None:
         self._host.note(self, level, message, *args)
 
-    def _start_steps(self) -> None:
-        while self._to_start and self._to_start[0][0] <= self._journal.committed:
-            _, asked = self._to_start.popleft()
-            if not asked.withdrawn and self._last is None:
-                call = self._requests[asked.op.op_id]
-                assert isinstance(call, StepCall)
-                self._performing[asked.op.op_id] = self._host.perform(self, asked, call)
+    def _perform(self, asked: Asked) -> Performing:
+        call = self._requests[asked.op.op_id]
+        assert isinstance(call, StepCall)
+        return self._host.perform(self, asked, call)
 
     # ending
 
@@ -375,10 +388,7 @@ class Turn:
         self._stop_steps()
 
     def _stop_steps(self) -> None:
-        performing, self._performing = self._performing, {}
-        for step in performing.values():
-            step.stop()
-        self._to_start.clear()
+        self._steps.stop_all()
         self._alarm.set(None)
 
     def _stop(self) -> None:

@@ -22,8 +22,11 @@ def name_of(function: Callable[..., Any], kind: str) -> str:
 
 def checked_timeout(timeout: object, of: str) -> float | None:
     """Seconds above 0, or None for no limit; UsageError otherwise."""
-    if timeout is None:
-        return None
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
-        raise UsageError(f"{of}: timeout={timeout!r} must be a number of seconds above 0")
-    return float(timeout)
+    return None if timeout is None else checked_seconds(timeout, f"{of}: timeout")
+
+
+def checked_seconds(seconds: object, what: str) -> float:
+    """Seconds above 0; UsageError otherwise."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
+        raise UsageError(f"{what}={seconds!r} must be a number of seconds above 0")
+    return float(seconds)

@@ -33,6 +33,7 @@ def program_of(workflow: Workflow[..., Any, Any]) -> Program:
         run=None if workflow.is_async else run,
         to_json=workflow.form.to_json,
         timeout_s=workflow.timeout_s,
+        cancel_within_s=workflow.cancel_within_s,
         isolation=workflow.isolation,
         schedule=workflow.declaration,
         triggers=workflow.triggers,

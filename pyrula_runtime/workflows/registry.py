@@ -75,6 +75,7 @@ def workflow(
     name: str | None = None,
     version: str | None = None,
     timeout: float | None = None,
+    cancel_within: float = 3600.0,
     isolation: Isolation | None = None,
     schedule: Schedule | None = None,
     on_event: str | OnEvent | Sequence[str | OnEvent] | None = None,
@@ -89,6 +90,7 @@ def workflow(function: Callable[..., Any] | None = None, /, **options: Any) -> A
     name: what it is submitted by; unset, the function's own name.
     version: runs submitted by function are pinned to it; unset, any worker that serves the name takes them.
     timeout: seconds from the first claim of a run until it is unwound and fails; unset, no limit.
+    cancel_within: seconds that its code may take to unwind after a cancel or its timeout; then it is given up.
     isolation: where its turns run: "lane", together with others on one event loop, or "turn", each on a thread and
         event loop of its own; unset, as the worker's option says. A plain function has a thread of its own anyway.
     schedule: when runs begin by themselves; a parameter `scheduled_at`, if there is one, gets the time that is meant.

@@ -15,7 +15,7 @@ from pyrula_runtime.forms.form import Form, result_form
 from pyrula_runtime.options import ISOLATIONS, Isolation
 from pyrula_runtime.scheduling.records import TIME_PARAMETER, input_at
 from pyrula_runtime.workflows.binding import Binding, parameters_behind_context
-from pyrula_runtime.workflows.naming import checked_timeout, name_of
+from pyrula_runtime.workflows.naming import checked_seconds, checked_timeout, name_of
 from pyrula_runtime.workflows.starting import OnEvent, Schedule, triggers
 
 P = ParamSpec("P")
@@ -38,6 +38,7 @@ class Workflow(Generic[P, T, R]):
         name: str | None = None,
         version: str | None = None,
         timeout: float | None = None,
+        cancel_within: float = 3600.0,
         isolation: Isolation | None = None,
         schedule: Schedule | None = None,
         on_event: str | OnEvent | Sequence[str | OnEvent] | None = None,
@@ -47,6 +48,7 @@ class Workflow(Generic[P, T, R]):
         self.name = checked_name(name_of(function, "workflow") if name is None else name, "workflow")
         self.version = _checked_version(version, self.name)
         self.timeout_s = checked_timeout(timeout, f"workflow {self.name!r}")
+        self.cancel_within_s = checked_seconds(cancel_within, f"workflow {self.name!r}: cancel_within")
         self.is_async = inspect.iscoroutinefunction(function)
         self.isolation = _checked_isolation(isolation, self.name, self.is_async)
         self.schedule = _checked_schedule(schedule, self.name)

@@ -66,13 +66,13 @@ def child_call(name: str = "kid", on_end: OnEnd = OnEnd.cancel) -> ChildCall:
 BodyFunction = Callable[[Ops], Coroutine[Any, Any, Any]]
 
 
-def program(body: BodyFunction, timeout_s: float | None = None) -> Program:
+def program(body: BodyFunction, timeout_s: float | None = None, **policy: Any) -> Program:
     """A workflow around a coroutine function that takes `Ops`."""
 
     def start(operations: Operations, _input: Json) -> Coroutine[Any, Any, Any]:
         return body(Ops(operations))
 
-    return Program(name="flow", version=None, start=start, to_json=same, timeout_s=timeout_s)
+    return Program(name="flow", version=None, start=start, to_json=same, timeout_s=timeout_s, **policy)
 
 
 def claim_of(journal: Sequence[bytes] = (), **fields: Any) -> Claim:

@@ -8,11 +8,20 @@ from typing import Any
 
 import pytest
 
-from pyrula_runtime.core.entries import Completed, DeadlinePassed, Entry, Op, OpKind, Requeued, Withdrawn
+from pyrula_runtime.core.entries import (
+    CancelRequested,
+    Completed,
+    DeadlinePassed,
+    Entry,
+    Op,
+    OpKind,
+    Requeued,
+    Withdrawn,
+)
 from pyrula_runtime.core.errors import TurnSuspended
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import RunStatus
-from pyrula_runtime.engine.codec import dump_entry
+from pyrula_runtime.engine.codec import dump_entry, load_error
 from pyrula_runtime.engine.turn import Turn
 from pyrula_runtime.stores.protocol import Ending, Wait
 from tests.engine.fake_host import BodyFunction, FakeHost, Ops, claim_of, program
@@ -248,3 +257,62 @@ async def test_a_turn_that_is_stopped_while_it_ends_in_a_wait_leaves_it_to_the_s
     await host.answer()
     assert turn.is_over
     assert "over" not in host.log
+
+
+# what is struck must end
+
+
+async def never_gives_up(ops: Ops) -> None:
+    try:
+        await ops.sleep(60_000)
+    finally:
+        while True:
+            await ops.sleep(30_000)
+
+
+CANCELLED_AT_2_S: list[Entry] = [CancelRequested(at_ms=2_000), Withdrawn(op=SLEEP, at_ms=2_000)]
+
+
+async def test_a_run_that_is_struck_is_woken_when_its_time_to_unwind_is_over() -> None:
+    host = FakeHost()
+    host.clock_ms = 2_000
+    resumed(host, never_gives_up, CANCELLED_AT_2_S, cancel_within_s=10)
+    assert wait_of(host).due_ms == 12_000
+
+
+async def test_compensation_that_does_not_end_is_given_up() -> None:
+    host = FakeHost()
+    host.clock_ms = 12_000
+    resumed(host, never_gives_up, CANCELLED_AT_2_S, cancel_within_s=10)
+    ending = ending_of(host)
+    assert ending.status is RunStatus.cancelled
+    error = load_error(ending.error or b"")
+    assert error.message == "the run was cancelled, and its code had not unwound 10 s after that"
+    assert host.log[0] == "the run still unwinds after 10 s and is given up"
+
+
+async def test_so_is_what_a_deadline_has_struck() -> None:
+    journal: list[Entry] = [DeadlinePassed(at_ms=2_000), Withdrawn(op=SLEEP, at_ms=2_000)]
+    host = FakeHost()
+    host.clock_ms = 12_000
+    resumed(host, never_gives_up, journal, cancel_within_s=10, timeout_s=1)
+    ending = ending_of(host)
+    assert ending.status is RunStatus.failed
+    assert load_error(ending.error or b"").type == "RunTimeout"
+
+
+async def test_a_step_of_a_compensation_is_stopped_when_its_time_is_over() -> None:
+    async def compensates(ops: Ops) -> None:
+        try:
+            await ops.sleep(60_000)
+        finally:
+            await ops.step("refund")
+
+    host = FakeHost()
+    host.clock_ms = 11_980
+    resumed(host, compensates, CANCELLED_AT_2_S, cancel_within_s=10)
+    refund = host.steps["refund#1"]
+    host.clock_ms = 12_000
+    await asyncio.wait_for(host.committing.wait(), 20)
+    assert ending_of(host).status is RunStatus.cancelled
+    assert refund.stopped
