@@ -37,15 +37,24 @@ class WaitingEvent:
 
 async def emit(door: Door, name: str, payload: Any, event_id: str | None) -> Emitted:
     """Tell an event."""
-    what = f"the payload of event {checked_name(name, 'event')!r}"
-    body = submitting.sealed(submitting.encode(payload, what), what, door.payloads)
-    event = Event(event_id=uuid.uuid4().hex if event_id is None else _checked_id(event_id), name=name, body=body)
+    document = payload_of(name, payload)
+    event = Event(
+        event_id=uuid.uuid4().hex if event_id is None else checked_event_id(event_id),
+        name=name,
+        body=submitting.sealed(document, f"the payload of event {name!r}", door.payloads),
+    )
     store = await door.store()
     emission = await store.emit(event)
     return Emitted(event_id=event.event_id, is_new=emission is Emission.accepted)
 
 
-def _checked_id(event_id: object) -> str:
+def payload_of(name: str, payload: Any) -> bytes:
+    """What an event carries, as JSON. Raises UsageError for what is no name, InputError, LimitExceeded."""
+    return submitting.encode(payload, f"the payload of event {checked_name(name, 'event')!r}")
+
+
+def checked_event_id(event_id: object) -> str:
+    """The id, if an event can have it; UsageError otherwise."""
     if not (isinstance(event_id, str) and 0 < len(event_id) <= _LONGEST_ID and event_id.isprintable()):
         raise UsageError(f"event id {event_id!r} must be 1 to {_LONGEST_ID} printable characters")
     return event_id

@@ -2,7 +2,8 @@
 
 All of it is done by effects of the very commit that records it, so a crash leaves both done or neither. A child's id is
 made of its parent's and of the operation that started it: whoever repeats that starts the same child, which is started
-once. How a child ended comes to its parent as a message whose id is the child's, so it comes once.
+once. How a child ended comes to its parent as a message whose id is the child's, so it comes once. An event, which a
+run tells to whom it may concern, is told in the same way.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from pyrula_runtime.core.tree import OnEnd
 from pyrula_runtime.core.waiting import child_letters
 from pyrula_runtime.engine.codec import error_to_json
 from pyrula_runtime.engine.payloads import Payloads
-from pyrula_runtime.engine.program import ChildCall, Request, TellCall
+from pyrula_runtime.engine.program import ChildCall, EmitCall, Request, TellCall
 from pyrula_runtime.stores.protocol import (
     CancelRun,
     Claim,
     DeliverTo,
     Effect,
+    EmitEvent,
     Ending,
+    Event,
     Message,
     NewRun,
     ParentLink,
@@ -92,6 +95,8 @@ class Kin:
                 self._alive.pop(self._child_ids[op.op_id], None)
             case Completed(op=op) if op.kind is OpKind.tell:
                 return (self._told(op),)
+            case Completed(op=op) if op.kind is OpKind.emit:
+                return (self._emitted(op),)
         return ()
 
     def farewell(self, ending: Ending) -> tuple[Effect, ...]:
@@ -117,6 +122,12 @@ class Kin:
         message_id = f"{self._run_id}:{op.op_id}"
         message = Message(run_id=call.run_id, message_id=message_id, name=call.signal, body=body)
         return DeliverTo(message=message, moves=DELIVERY)
+
+    def _emitted(self, op: Op) -> Effect:
+        call = self._requests[op.op_id]
+        assert isinstance(call, EmitCall)
+        event_id = call.event_id or f"{self._run_id}:{op.op_id}"
+        return EmitEvent(event=Event(event_id=event_id, name=call.name, body=self._host.payloads.seal(call.payload)))
 
 
 def _cancel(run_id: str) -> CancelRun:

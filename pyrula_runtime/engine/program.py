@@ -98,7 +98,18 @@ class TellCall:
         return "cancel" if self.signal is None else self.signal
 
 
-Request = StepCall | WaitCall | ChildCall | TellCall
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmitCall:
+    """An event to tell, with a JSON document; without an id it gets one of its own, the same in every replay."""
+
+    kind: ClassVar[OpKind] = OpKind.emit
+    name: str
+    payload: bytes
+    event_id: str | None = None
+    from_json: Callable[[Json], Any] = _as_it_is
+
+
+Request = StepCall | WaitCall | ChildCall | TellCall | EmitCall
 
 
 class Operations(Protocol):

@@ -51,7 +51,7 @@ from pyrula_runtime.engine.journaling import Journaling, Last, storable
 from pyrula_runtime.engine.kin import Kin
 from pyrula_runtime.engine.performances import Performances
 from pyrula_runtime.engine.probation import Probation
-from pyrula_runtime.engine.program import ChildCall, Program, Request, StepCall, TellCall, WaitCall
+from pyrula_runtime.engine.program import ChildCall, EmitCall, Program, Request, StepCall, TellCall, WaitCall
 from pyrula_runtime.engine.store_time import StoreTime
 from pyrula_runtime.engine.waits import Waits
 from pyrula_runtime.stores.protocol import Claim, Committed, Ending, Received
@@ -249,7 +249,7 @@ class Turn:
                     if asked.started is None:
                         self._record(self._kin.start(asked.op, call, self.store_ms()))
                     self._waits.hear(asked.op, child_letters(self._kin.child_id(asked.op)))
-                case TellCall():
+                case TellCall() | EmitCall():
                     self._coming.append(Completed(op=asked.op, at_ms=self.store_ms(), value=None))
         self._steps.add(steps, self._cursor.length)
         if self._probation is not None:

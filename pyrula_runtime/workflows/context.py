@@ -23,6 +23,7 @@ from pyrula_runtime.engine.program import Operations, Request, SyncOperations
 from pyrula_runtime.workflows.children import ChildHandle, SyncChildHandle, child_call
 from pyrula_runtime.workflows.logs import BodyLog
 from pyrula_runtime.workflows.racing import First, check_any, first
+from pyrula_runtime.workflows.starting import emit_call
 from pyrula_runtime.workflows.steps import step_call
 from pyrula_runtime.workflows.time_limit import TimeLimit
 from pyrula_runtime.workflows.waits import Duration, signal, sleep_for, sleep_until, time_limit
@@ -173,6 +174,13 @@ class WorkflowContext(_Context):
         run_id, result = self._operations.start_child(child_call(workflow, input, on_end))
         return ChildHandle(self._operations, run_id, cast("asyncio.Future[Any]", result))
 
+    def emit(self, name: str, payload: Any = None, *, id: str | None = None) -> asyncio.Future[None]:
+        """Tell an event, once: each workflow that it starts begins one run, with the payload as its input.
+
+        An event that others may tell, too, is told once if all give it the same `id`.
+        """
+        return self._ask(emit_call(name, payload, id))
+
     def continue_as_new(self, input: Any = None) -> NoReturn:
         """End this round and begin the next with another input, an empty journal, and the same run id.
 
@@ -254,6 +262,13 @@ class SyncWorkflowContext(_Context):
         """Start a child and go on: its handle, to wait for its result, to signal or to cancel it. See `child`."""
         run_id, result = self._operations.start_child(child_call(workflow, input, on_end))
         return SyncChildHandle(self._operations, run_id, result)
+
+    def emit(self, name: str, payload: Any = None, *, id: str | None = None) -> None:
+        """Tell an event, once: each workflow that it starts begins one run, with the payload as its input.
+
+        An event that others may tell, too, is told once if all give it the same `id`.
+        """
+        self._operations.ask([emit_call(name, payload, id)])
 
     def continue_as_new(self, input: Any = None) -> NoReturn:
         """End this round and begin the next with another input, an empty journal, and the same run id.

@@ -1,4 +1,4 @@
-"""What starts a workflow beside those who submit it: a schedule, or events, as its author writes them."""
+"""What starts a workflow beside those who submit it, as authors write it: a schedule, or events that workflows tell."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
 
+from pyrula_runtime.client.emitting import checked_event_id, payload_of
 from pyrula_runtime.core.cron import Cron
 from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.ids import checked_name
 from pyrula_runtime.core.scheduling import Declaration, Overlap
-from pyrula_runtime.engine.program import Trigger
+from pyrula_runtime.engine.program import EmitCall, Trigger
 from pyrula_runtime.scheduling.zones import zone_named
 
 Duration = float | timedelta
@@ -100,6 +101,12 @@ def triggers(given: str | OnEvent | Sequence[str | OnEvent] | None) -> tuple[Tri
     if twice := {name for name in names if names.count(name) > 1}:
         raise UsageError(f"on_event= names {', '.join(sorted(twice))} twice; one filter can ask for both")
     return tuple(Trigger(event=one.name, admits=one.filter) for one in events)
+
+
+def emit_call(name: str, payload: object, event_id: str | None) -> EmitCall:
+    """An event that a body tells."""
+    chosen = None if event_id is None else checked_event_id(event_id)
+    return EmitCall(name=name, payload=payload_of(name, payload), event_id=chosen)
 
 
 def _ms(given: object, name: str, least_s: float) -> int:
