@@ -155,7 +155,7 @@ class Upkeep:
             "orphan scan", lambda: orphans.scan(self._store, self._lock_ttl_ms), self._options.orphan_scan_interval
         )
         self._start("retention", lambda: retention.drop(self._store, self._options), retention.PERIOD_S)
-        self._start("purge", lambda: purge.purge(self._store), purge.PERIOD_S)
+        self._start("purge", lambda: purge.purge(self._store), purge.period_s(self._store))
 
     def start(self) -> None:
         """Begin to claim, and to keep what is claimed."""

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from pyrula_runtime.stores.protocol import Store
 
-# records dropped in one call, and how often a round looks (seconds)
+# records dropped in one call
 _PAGE = 500
-PERIOD_S = 60.0
+# how often a round looks (seconds), and how often at most into each of many shards
+_PERIOD_S, _SHARD_S = 60.0, 10.0
+
+
+def period_s(store: Store) -> float:
+    """How long a round rests, for an open store."""
+    return max(_PERIOD_S, _SHARD_S * store.shards)
 
 
 async def purge(store: Store) -> None:

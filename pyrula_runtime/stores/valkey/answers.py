@@ -81,13 +81,13 @@ def renewed(tokens: Sequence[Token], reply: Sequence[int]) -> p.Renewed:
 
 def lapsed(reply: Sequence[Any]) -> p.Lapsed:
     """What `reclaim` answers."""
-    grace, run_ids, _ = reply
+    grace, run_ids, *_ = reply
     return p.Lapsed(run_ids=tuple(run_id.decode() for run_id in run_ids), grace=bool(grace))
 
 
-def reclaimed(reply: Sequence[Any]) -> tuple[p.Lapsed, int]:
-    """What `reclaim` answers, and how many outages there were."""
-    return lapsed(reply), reply[2]
+def reclaimed(reply: Sequence[Any]) -> tuple[p.Lapsed, int, int]:
+    """What `reclaim` answers, how many outages there were, and how many effects are to be carried."""
+    return lapsed(reply), reply[2], reply[3]
 
 
 def holdings(reply: Iterable[Sequence[Any]]) -> tuple[p.Holding, ...]:

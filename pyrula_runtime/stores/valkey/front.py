@@ -203,8 +203,10 @@ class Front(Submitting, Leasing, Outbox, WithoutWaiting):
             outage = ""
             for number in numbers:
                 left = limit - len(run_ids)
-                lapsed, outages = await self.shard(number).reclaim(to_status, lock_ttl_ms, left, outage)
+                lapsed, outages, left_over = await self.shard(number).reclaim(to_status, lock_ttl_ms, left, outage)
                 outage = outage or f"{number}:{outages}"
+                if left_over:
+                    self._left_over.add(number)
                 run_ids += lapsed.run_ids
                 grace |= lapsed.grace
                 if len(run_ids) >= limit:
@@ -214,6 +216,8 @@ class Front(Submitting, Leasing, Outbox, WithoutWaiting):
     def holdings(self, incarnation: str) -> Awaitable[tuple[p.Holding, ...]]:
         if self.lookout.leased is not None and self.wanted.belongs_here(incarnation):
             return self._held_here(incarnation)
+        if self._layout.most > 1:
+            self._left_over.update(range(self._layout.most))  # whoever is asked about may have died before he carried
         return _merged([shard.holdings(incarnation) for shard in self._all()], _chained)
 
     async def _held_here(self, incarnation: str) -> tuple[p.Holding, ...]:

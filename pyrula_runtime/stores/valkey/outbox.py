@@ -11,12 +11,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import Context
+from functools import partial
 from typing import Any
 
 from pyrula_runtime.core.errors import StoreUnavailable, UsageError
 from pyrula_runtime.stores import protocol as p
 from pyrula_runtime.stores.valkey.connection import Argument
-from pyrula_runtime.stores.valkey.layout import Layout
 from pyrula_runtime.stores.valkey.places import FIRST, shard_of_run
 from pyrula_runtime.stores.valkey.shard import Shard
 
@@ -40,8 +40,8 @@ def shard_of(effect: p.Effect) -> int:
 class Outbox:
     """The verb `carry`, and the carrying that follows a write."""
 
-    _layout: Layout
     _carrying: set[asyncio.Task[int]]
+    _left_over: set[int]  # shards that were seen to have something to be carried
 
     def shard(self, number: int) -> Shard:
         """The shard of this number."""
@@ -54,11 +54,12 @@ class Outbox:
 
     async def carry(self, limit: int) -> int:
         carried = 0
-        if self._layout.most > 1:
-            for number in range(self._layout.most):
-                carried += await self._carry_from(number, limit - carried)
-                if carried >= limit:
-                    break
+        while self._left_over and carried < limit:
+            number = min(self._left_over)
+            some = await self._carry_from(number, limit - carried)
+            carried += some
+            if not some:
+                self._left_over.discard(number)
         return carried
 
     def _carry_after(self, number: int, effects: Iterable[p.Effect], written: asyncio.Future[Any]) -> None:
@@ -72,14 +73,15 @@ class Outbox:
             # not in the context of a workflow's body, out of which the write may have come
             task = done.get_loop().create_task(self._carry_from(number, _PAGE), context=Context())
             self._carrying.add(task)
-            task.add_done_callback(self._carried)
+            task.add_done_callback(partial(self._carried, number))
 
         written.add_done_callback(begin)
 
-    def _carried(self, task: asyncio.Task[int]) -> None:
+    def _carried(self, number: int, task: asyncio.Task[int]) -> None:
         self._carrying.discard(task)
-        if not task.cancelled() and isinstance(error := task.exception(), StoreUnavailable | UsageError):
-            log.debug("effects on other shards are left to the next round: %s", error)
+        if task.cancelled() or isinstance(task.exception(), StoreUnavailable | UsageError):
+            self._left_over.add(number)
+            log.debug("effects of shard %d on others are left to the next round", number)
 
     async def _carry_from(self, number: int, limit: int) -> int:
         shard = self.shard(number)

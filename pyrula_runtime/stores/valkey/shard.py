@@ -105,8 +105,11 @@ class Shard(WithoutWaiting):
 
     def reclaim(
         self, to_status: RunStatus, lock_ttl_ms: int, limit: int, outage: str
-    ) -> asyncio.Future[tuple[p.Lapsed, int]]:
-        """The same, with the outage that is known already, or '' where silence is measured; and the count of those."""
+    ) -> asyncio.Future[tuple[p.Lapsed, int, int]]:
+        """The same, with the outage that is known already, or '' where silence is measured.
+
+        Told with it: the count of those, and how many effects are to be carried from here.
+        """
         return self._run("reclaim", to_status, lock_ttl_ms, limit, outage, told=answers.reclaimed)
 
     def holdings(self, incarnation: str) -> asyncio.Future[tuple[p.Holding, ...]]:

@@ -1,7 +1,7 @@
 """One connection that hears what a server publishes, for a set of channels that may change.
 
-It is taken for dead when it heard nothing for twice a period, asked in between: a dead connection looks like a quiet
-one. Whoever owns it decides what follows; it does not connect again by itself.
+It is taken for dead when it heard nothing for more than two periods, asked in between: a dead connection looks like a
+quiet one. Whoever owns it decides what follows; it does not connect again by itself.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from pyrula_runtime.stores.valkey.route import Node, Route
 log = logging.getLogger(__name__)
 _READ_BYTES = 65_536
 _PING = pack(("PING",))
+# it was asked a period ago at the latest, and one may have passed since it was heard before; the rest is for an answer
+_PATIENCE = 2.5
 _MESSAGES = (b"message", b"smessage")
 _CONFIRMED = (b"subscribe", b"ssubscribe")
 
@@ -108,7 +110,7 @@ class Subscription:
 
     def _knock(self) -> None:
         silent_s = self._loop.time() - self._heard_s
-        if silent_s > 2 * self._knock_s:
+        if silent_s > _PATIENCE * self._knock_s:
             self._fail()
             return
         self._timer = self._loop.call_later(self._knock_s, self._knock)

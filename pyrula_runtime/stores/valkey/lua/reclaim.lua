@@ -2,7 +2,8 @@
 -- uses: clock memory lines life
 -- KEYS[1] tag. ARGV: clock, status, ttl, limit, outage: '' to measure silence here, else what the shard of this server
 -- says where it is measured: its number and a count.
--- Result: {1 for grace, ids of the runs reclaimed, longest lapsed first, count of the outages measured here}.
+-- Result: {1 for grace, ids of the runs reclaimed, longest lapsed first, count of the outages measured here, effects to be
+-- carried}.
 -- Law: a silence longer than a lock's life is nobody's fault and is answered once in every shard, whoever wrote before
 -- the scan. In one shard nothing may happen for long; so silence is measured where workers beat.
 although_full()
@@ -23,7 +24,7 @@ local outages = tonumber(call('HGET', T .. 'c', 'g') or 0)
 if grace then
   while true do
     local some = call('ZRANGEBYSCORE', T .. 'a', '-inf', '(' .. (mono + ttl), 'LIMIT', 0, 1000)
-    if #some == 0 then return {1, {}, outages} end
+    if #some == 0 then return {1, {}, outages, call('ZCARD', T .. 'ob')} end
     local longer = {}
     for _, id in ipairs(some) do longer[#longer + 1] = mono + ttl; longer[#longer + 1] = id end
     call('ZADD', T .. 'a', unpack(longer))
@@ -39,4 +40,4 @@ for _, id in ipairs(lapsed) do
   stand_in_line(id, r[5], line_of(r[3], r[4], r[7] == '1'))
   tell_holder(r[1])
 end
-return {0, lapsed, outages}
+return {0, lapsed, outages, call('ZCARD', T .. 'ob')}
