@@ -73,6 +73,7 @@ class Voice:
             store_ok=not health.store_fault,
             store_fault=cut(health.store_fault),
             loop_failed=health.failed_loop,
+            shards=worker.shards,
         )
         self._uplink.say(report)
 

@@ -183,6 +183,7 @@ class Report:
     store_ok: bool
     store_fault: str = ""
     loop_failed: str = ""
+    shards: int = 0  # that it leases, of a store that has several
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

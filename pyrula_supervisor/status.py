@@ -105,6 +105,7 @@ def _child(child: Child, state: State, facts: Facts, now_ms: int) -> dict[str, A
         "restarts": facts.clerk_restarts if is_clerk else slot.restarts if slot else 0,
         "turns_running": report.turns_running if report else 0,
         "turns_done": report.turns_done if report else 0,
+        "shards": report.shards if report else 0,
         "turns_per_s": facts.rates.get(child.incarnation, 0.0),
         "capacity": report.capacity if report else 0,
         "lane_lag_ms": max(report.lane_lag_ms if report else 0.0, blocks.lasted_ms(child, at_ms)),

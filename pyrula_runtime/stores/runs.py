@@ -22,9 +22,9 @@ class ParentLink:
 class NewRun:
     """A run to be created. `input` is a JSON document; `digest` says when two submits are the same.
 
-    A higher `priority` is claimed first, then the place in line decides. With `start_at_ms` the run is not claimable
-    until then, whatever messages come before: `status` says that it waits, and `wake_due` ends that. A run of a
-    schedule names it. One that is forked from another begins with a journal, in that one's generation.
+    A higher `priority` (-1000 to 1000) is claimed first, then the place in line decides. With `start_at_ms` the run is
+    not claimable until then, whatever messages come before: `status` says that it waits, and `wake_due` ends that. A
+    run of a schedule names it. One that is forked from another begins with a journal, in that one's generation.
     """
 
     run_id: str
@@ -125,3 +125,4 @@ class RunQuery:
 
 
 EVERY_STATUS = frozenset(RunStatus)
+HIGHEST_PRIORITY = 1000  # and the lowest is as far below 0

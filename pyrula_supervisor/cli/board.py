@@ -60,6 +60,8 @@ def _head(document: Mapping[str, Any]) -> Iterator[Text]:
         yield Text(f"health   {told['health_url']}")
     yield Text("store    ").append_text(_store(document["store"]))
     yield Text("queue    ").append_text(_queue(document["queue"]))
+    if leased := [f"{child['shards']} by {child['slot']}" for child in document["children"] if child["shards"]]:
+        yield Text(f"shards   leased: {', '.join(leased)}")
 
 
 def _store(store: Mapping[str, Any]) -> Text:

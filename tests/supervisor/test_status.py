@@ -23,7 +23,7 @@ from tests.supervisor.states import IDENTITY, NOW_MS, WALL_MS, clerk, queue, sup
 
 SUPERVISOR_FIELDS = "name pid version state uptime_s generation start_method start_method_reason health_url"
 CHILD_FIELDS = (
-    "slot pid incarnation role state uptime_s restarts turns_running turns_done lane_lag_ms blocked rss_bytes "
+    "slot pid incarnation role state uptime_s restarts turns_running turns_done shards lane_lag_ms blocked rss_bytes "
     "uss_bytes cpu_percent last_exit"
 )
 BLOCKED_FIELDS = "run_id workflow step for_s gil_held stack"

@@ -10,11 +10,13 @@ import orjson
 
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.core.tree import OnEnd
 from pyrula_runtime.stores import protocol as p
 from pyrula_runtime.stores.valkey.layout import Layout
 
 _APPENDS = {append.value.encode(): append for append in p.Append}
 _STATUSES = {status.encode(): status for status in RunStatus}
+_FRONT = 2**42  # places of one priority, as in lua/parts/places.lua
 
 
 def _dossier(suspect: int, record: bytes) -> p.Dossier:
@@ -41,12 +43,15 @@ def claims(reply: Iterable[Sequence[Any]]) -> tuple[p.Claim, ...]:
 
 
 def _claim(reply: Sequence[Any]) -> p.Claim:
-    run_id, fence, nonce, workflow, version, input_, length, size, created_ms, started_ms, *rest = reply
-    cancel, suspect, record, entries, now_ms = rest
+    run_id, fence, nonce, name, input_, length, size, created_ms, started_ms, came, suspect, *rest = reply
+    record, entries, now_ms, *more = rest
+    workflow, version = line(name)
+    rare, inbox = more or (None, ())
+    generation, parent, _ = _rare(rare)
     return p.Claim(
         token=Token(run_id=run_id.decode(), fence=fence, nonce=nonce.decode()),
-        workflow=workflow.decode(),
-        version=None if version is None else version.decode(),
+        workflow=workflow,
+        version=version,
         input=input_,
         journal=tuple(entries),
         journal_len=length,
@@ -54,19 +59,92 @@ def _claim(reply: Sequence[Any]) -> p.Claim:
         created_ms=created_ms,
         started_ms=started_ms,
         now_ms=now_ms,
-        cancel_requested=bool(cancel),
+        cancel_requested=bool(came % 2),
         dossier=_dossier(suspect, record),
+        inbox=received(inbox),
+        inbox_len=came // 2,
+        parent=parent,
+        generation=generation,
     )
+
+
+def line(name: bytes) -> tuple[str, str | None]:
+    """Workflow and version, if it is pinned, of a run that stands in the line of this name."""
+    workflow, _, version = name.decode().partition("|")
+    return workflow, version or None
+
+
+def _rare(told: bytes | None) -> tuple[int, p.ParentLink | None, str | None]:
+    """Generation, parent and schedule of a run, which few runs have."""
+    if told is None:
+        return 1, None, None
+    generation, parent, schedule, on_end, op_id = orjson.loads(told)
+    link = p.ParentLink(run_id=parent, op_id=op_id, on_end=OnEnd(on_end)) if parent else None
+    return generation, link, schedule or None
+
+
+def received(reply: Sequence[Any]) -> tuple[p.Received, ...]:
+    """What `read_inbox` answers."""
+    return tuple(map(_message, reply[::2], reply[1::2]))
+
+
+def _message(seq: int, packed: bytes) -> p.Received:
+    head, _, rest = packed.partition(b"]")
+    id_len, name_len = orjson.loads(head + b"]")
+    return p.Received(
+        seq=seq,
+        message_id=rest[:id_len].decode(),
+        name=rest[id_len : id_len + name_len].decode(),
+        body=rest[id_len + name_len :],
+    )
+
+
+def facts(after: int, reply: Iterable[bytes]) -> tuple[p.Fact, ...]:
+    """What `read_facts` answers to the question for those after a number."""
+    told = (fact.partition(b":") for fact in reply)
+    return tuple(p.Fact(seq=seq, at_ms=int(at_ms), body=body) for seq, (at_ms, _, body) in enumerate(told, after + 1))
+
+
+def woken(reply: Sequence[Any]) -> p.Woken:
+    """What `wake_due` answers."""
+    number, next_due_ms, now_ms = reply
+    return p.Woken(woken=number, next_due_ms=next_due_ms, now_ms=now_ms)
+
+
+def schedules(reply: Sequence[Any]) -> p.Schedules:
+    """What `schedules` answers."""
+    now_ms, soonest_ms, found = reply
+    records = map(_schedule, found[::3], found[1::3], found[2::3])
+    return p.Schedules(
+        records=tuple(sorted(records, key=lambda schedule: schedule.schedule_id)), next_ms=soonest_ms, now_ms=now_ms
+    )
+
+
+def _schedule(schedule_id: bytes, kept: bytes, next_ms: int | None) -> p.ScheduleRecord:
+    rev, _, record = kept.partition(b":")
+    return p.ScheduleRecord(schedule_id=schedule_id.decode(), rev=int(rev), record=record, next_ms=next_ms)
+
+
+def pending(limit: int, reply: Iterable[Sequence[Any]]) -> tuple[p.PendingEvent, ...]:
+    """What `events_pending` answers, of all workflows together: oldest first, then by workflow."""
+    return tuple(map(_pending, sorted(reply, key=lambda row: (row[0], row[1]))[:limit]))
+
+
+def _pending(row: Sequence[Any]) -> p.PendingEvent:
+    _, workflow, event_id, name, body, ttl_ms, emitted_ms = row
+    event = p.Event(event_id=event_id.decode(), name=name.decode(), body=body, ttl_ms=ttl_ms)
+    return p.PendingEvent(event=event, workflow=workflow.decode() or None, emitted_ms=emitted_ms)
 
 
 def committed(reply: Sequence[Any]) -> p.Committed:
     """What `commit` answers."""
-    append, length, cancel, *claimed = reply
+    append, length, came, *claimed = reply
     return p.Committed(
         append=_APPENDS[append],
         length=length,
-        cancel_requested=bool(cancel),
+        cancel_requested=bool(came % 2),
         claims=claims(claimed[0]) if claimed else (),
+        inbox_len=came // 2,
     )
 
 
@@ -75,7 +153,8 @@ def renewed(tokens: Sequence[Token], reply: Sequence[int]) -> p.Renewed:
     told = list(zip(tokens, reply, strict=True))
     return p.Renewed(
         lost=frozenset(token.run_id for token, state in told if state == 0),
-        cancelled=frozenset(token.run_id for token, state in told if state == 2),
+        cancelled=frozenset(token.run_id for token, state in told if state and state % 2 == 0),
+        inbox={token.run_id: (state - 1) // 2 for token, state in told if state > 2},
     )
 
 
@@ -95,10 +174,10 @@ def holdings(reply: Iterable[Sequence[Any]]) -> tuple[p.Holding, ...]:
     return tuple(
         p.Holding(
             token=Token(run_id=run_id.decode(), fence=fence, nonce=nonce.decode()),
-            workflow=workflow.decode(),
+            workflow=line(name)[0],
             dossier=_dossier(suspect, record),
         )
-        for run_id, fence, nonce, workflow, suspect, record in reply
+        for run_id, fence, nonce, name, suspect, record, _ in sorted(reply, key=lambda held: held[-1] % _FRONT)
     )
 
 
@@ -110,13 +189,15 @@ def record(run_id: str, reply: Sequence[Any] | None) -> p.RunRecord | None:
     """A run as `read` tells it."""
     if reply is None:
         return None
-    facts, input_, result, error, length, inbox, lock_left = reply
-    workflow, version, status, rev, fence, digest, size, cancel, suspect, dossier, *times = facts
-    created_ms, started_ms, finished_ms, owner = times
+    facts, input_, result, error, shown, length, lock_left, due_ms = reply
+    name, status, rev, fence, digest, size, came, suspect, dossier, *times, owner, place, start_at_ms, rare = facts
+    created_ms, started_ms, finished_ms = times
+    workflow, version = line(name)
+    generation, parent, schedule = _rare(rare)
     return p.RunRecord(
         run_id=run_id,
-        workflow=workflow.decode(),
-        version=None if version is None else version.decode(),
+        workflow=workflow,
+        version=version,
         status=_STATUSES[status],
         rev=int(rev),
         fence=int(fence),
@@ -126,14 +207,21 @@ def record(run_id: str, reply: Sequence[Any] | None) -> p.RunRecord | None:
         digest=digest.decode(),
         journal_len=length,
         journal_bytes=int(size or 0),
-        inbox_len=inbox,
-        cancel_requested=cancel == b"1",
+        inbox_len=int(came or 0) // 2,
+        cancel_requested=bool(int(came or 0) % 2),
         dossier=_dossier(suspect == b"1", dossier or b""),
         created_ms=int(created_ms),
         started_ms=_number(started_ms),
         finished_ms=_number(finished_ms),
         owner=owner.decode() if owner else None,
         lock_left_ms=lock_left,
+        priority=-(int(place) // _FRONT),
+        start_at_ms=_number(start_at_ms),
+        due_ms=due_ms,
+        parent=parent,
+        schedule_id=schedule,
+        generation=generation,
+        shown=shown,
     )
 
 
@@ -141,6 +229,12 @@ def counts(reply: Sequence[Any]) -> Mapping[tuple[str, RunStatus], int]:
     """What `counts` answers."""
     rows = zip(reply[::3], reply[1::3], reply[2::3], strict=True)
     return {(workflow.decode(), _STATUSES[status]): number for workflow, status, number in rows}
+
+
+def pins(reply: Sequence[Any]) -> Mapping[tuple[str, str], int]:
+    """What `pins` answers."""
+    named = zip(map(line, reply[::2]), reply[1::2], strict=True)
+    return {(workflow, version or ""): int(number) for (workflow, version), number in named}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

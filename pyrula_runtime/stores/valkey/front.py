@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pyrula_runtime.core.errors import StoreUnavailable
 from pyrula_runtime.core.locks import Token
-from pyrula_runtime.core.status import Moves, RunStatus
+from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.stores import protocol as p
 from pyrula_runtime.stores.valkey import requests
 from pyrula_runtime.stores.valkey.claimed import Claimed
+from pyrula_runtime.stores.valkey.front_waiting import FrontWaiting
 from pyrula_runtime.stores.valkey.layout import Layout
 from pyrula_runtime.stores.valkey.leasing import Leasing
 from pyrula_runtime.stores.valkey.lookout import Lookout
@@ -26,7 +27,6 @@ from pyrula_runtime.stores.valkey.outbox import Outbox
 from pyrula_runtime.stores.valkey.places import FIRST, new_run_id, shard_of_run
 from pyrula_runtime.stores.valkey.shard import Shard
 from pyrula_runtime.stores.valkey.submitting import Submitting
-from pyrula_runtime.stores.valkey.unbuilt import WithoutWaiting
 
 if TYPE_CHECKING:
     from pyrula_runtime.stores.valkey.wakes import Wanted
@@ -37,7 +37,7 @@ Element = TypeVar("Element")
 Key = TypeVar("Key", bound=Hashable)
 
 
-class Front(Submitting, Leasing, Outbox, WithoutWaiting):
+class Front(Submitting, Leasing, Outbox, FrontWaiting):
     """The verbs of a store of several shards."""
 
     lookout: Lookout
@@ -171,9 +171,6 @@ class Front(Submitting, Leasing, Outbox, WithoutWaiting):
         self._carry_after(shard_of_run(amendment.run_id), amendment.effects, written)
         return written
 
-    def deliver(self, message: p.Message, moves: Moves) -> Awaitable[p.Delivery]:
-        return self._of(message.run_id).deliver(message, moves)
-
     def read(self, run_id: str) -> Awaitable[p.RunRecord | None]:
         return self._of(run_id).read(run_id)
 
@@ -237,6 +234,9 @@ class Front(Submitting, Leasing, Outbox, WithoutWaiting):
 
     def counts(self, statuses: frozenset[RunStatus] = p.EVERY_STATUS) -> Awaitable[Mapping[tuple[str, RunStatus], int]]:
         return _merged([shard.counts(statuses) for shard in self._all()], _added)
+
+    def pins(self) -> Awaitable[Mapping[tuple[str, str], int]]:
+        return _merged([shard.pins() for shard in self._all()], _added)
 
     def suspects(self) -> Awaitable[int]:
         return _merged([shard.suspects() for shard in self._all()], sum)

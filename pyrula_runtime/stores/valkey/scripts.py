@@ -1,5 +1,8 @@
 """The scripts, read once, at import, from `lua/*.lua`: one verb, one file, put together with the parts it says it uses.
 
+A part stands where it is used. The server makes a script's functions anew with every call, so what few calls need is
+used inside the function or branch that needs it, and costs the others nothing.
+
 A guarded script, for tests, refuses to touch a key or channel without its own tag: on one server, and between two slots
 of one node, such a mistake would go unnoticed until a cluster is moved.
 """
@@ -7,12 +10,13 @@ of one node, such a mistake would go unnoticed until a cluster is moved.
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 _FOLDER = Path(__file__).parent / "lua"
-_USES = "-- uses: "
+_USES = re.compile(r"^ *-- uses: (.+)$", re.MULTILINE)
 _GUARD = """
 local redis = {pcall = redis.pcall, call = function(command, key, ...)
   if command == 'TIME' then return redis.call(command) end
@@ -33,13 +37,15 @@ class Script:
 
 @cache
 def _part(name: str) -> str:
-    return (_FOLDER / "parts" / f"{name}.lua").read_text("utf-8")
+    return _with_parts(_FOLDER / "parts" / f"{name}.lua")
+
+
+def _with_parts(path: Path) -> str:
+    return _USES.sub(lambda used: "\n".join(map(_part, used[1].split())), path.read_text("utf-8"))
 
 
 def _put_together(path: Path, *, guarded: bool, publish: str) -> Script:
-    own = path.read_text("utf-8")
-    uses = [line.removeprefix(_USES).split() for line in own.splitlines() if line.startswith(_USES)]
-    whole = "\n".join([_GUARD if guarded else "", *(_part(name) for names in uses for name in names), own])
+    whole = (_GUARD if guarded else "") + _with_parts(path)
     text = whole.replace("'PUBLISH'", f"'{publish}'").encode()
     return Script(path.stem, text, hashlib.sha1(text, usedforsecurity=False).hexdigest().encode())
 

@@ -11,12 +11,12 @@ from typing import Any, Protocol
 
 from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.locks import Token
-from pyrula_runtime.core.status import Moves, RunStatus
+from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.stores import protocol as p
-from pyrula_runtime.stores.valkey import answers, requests
+from pyrula_runtime.stores.valkey import answers, effects, requests
 from pyrula_runtime.stores.valkey.connection import Argument
 from pyrula_runtime.stores.valkey.places import Places
-from pyrula_runtime.stores.valkey.unbuilt import WithoutWaiting, refuse_beyond
+from pyrula_runtime.stores.valkey.waiting import WithWaiting
 
 
 class Runner(Protocol):
@@ -40,7 +40,7 @@ class Unmade(Exception):
         self.run_id = run_id
 
 
-class Shard(WithoutWaiting):
+class Shard(WithWaiting):
     """The verbs at one tag; whose runs they are about, the store has seen to."""
 
     def __init__(self, number: int, places: Places, runner: Runner) -> None:
@@ -48,13 +48,13 @@ class Shard(WithoutWaiting):
         self.tag = places.tag(number)
         self._places = places
         self._runner = runner
+        self._effects = partial(effects.block, places=places)
 
     def _run(self, name: str, *args: Argument, told: Callable[[Any], Any] = bool) -> asyncio.Future[Any]:
         return self._runner(self.tag, name, args, told)
 
     def submit(self, run: p.NewRun, count: int | None = None) -> asyncio.Future[p.Submitted]:
         """Create the run; `count` is the number of shards by which its key was placed. Raises Moved, Unmade."""
-        refuse_beyond(run)
         return self._run("submit", *requests.submit(run, count), told=_submitted)
 
     def look_up_key(self, run: p.NewRun, count: int) -> asyncio.Future[p.Submitted | None]:
@@ -77,28 +77,20 @@ class Shard(WithoutWaiting):
         return self._run("renew", *requests.renew(tokens, lock_ttl_ms), told=partial(answers.renewed, tokens))
 
     def commit(self, commit: p.Commit) -> asyncio.Future[p.Committed]:
-        refuse_beyond(commit)
-        if commit.ending is not None:
-            refuse_beyond(commit.ending)
         if requests.is_plain(commit):
             return self._run("append", *requests.append(commit), told=answers.committed)
-        return self._run("commit", *requests.commit(commit), told=answers.committed)
+        return self._run("commit", *requests.commit(commit, self._effects), told=answers.committed)
 
     def release(self, release: p.Release) -> asyncio.Future[bool]:
-        refuse_beyond(release)
-        return self._run("release", *requests.release(release))
+        return self._run("release", *requests.release(release, self._effects))
 
     async def amend(self, amendment: p.Amendment) -> bool:
-        refuse_beyond(amendment)
-        done = await self._run("amend", *requests.amend(amendment), told=int)
+        done = await self._run("amend", *requests.amend(amendment, self._effects), told=int)
         if done < 0:
             raise UsageError(
                 f"run {amendment.run_id} is held by a worker; to make it claimable, give its new status too"
             )
         return bool(done)
-
-    def deliver(self, message: p.Message, moves: Moves) -> asyncio.Future[p.Delivery]:
-        return self._run("deliver", *requests.deliver(message, moves), told=lambda said: p.Delivery(said.decode()))
 
     def reclaim_lapsed(self, to_status: RunStatus, lock_ttl_ms: int, limit: int) -> asyncio.Future[p.Lapsed]:
         return self._run("reclaim", to_status, lock_ttl_ms, limit, "", told=answers.lapsed)
@@ -122,7 +114,6 @@ class Shard(WithoutWaiting):
         return self._run("read_journal", run_id, start, max_bytes, told=tuple)
 
     async def find(self, query: p.RunQuery) -> tuple[p.RunRecord, ...]:
-        refuse_beyond(query)
         lists = await self._run("find", *requests.find(query), told=list)
         newest = islice(merge(*lists, reverse=True), query.limit)
         found = await asyncio.gather(*[self.read(run_id.decode()) for run_id in newest])
@@ -132,6 +123,9 @@ class Shard(WithoutWaiting):
         self, statuses: frozenset[RunStatus] = p.EVERY_STATUS
     ) -> asyncio.Future[Mapping[tuple[str, RunStatus], int]]:
         return self._run("counts", *sorted(statuses), told=answers.counts)
+
+    def pins(self) -> asyncio.Future[Mapping[tuple[str, str], int]]:
+        return self._run("pins", told=answers.pins)
 
     def suspects(self) -> asyncio.Future[int]:
         return self._run("suspects", told=int)

@@ -12,7 +12,7 @@ import pytest
 
 from pyrula_runtime.core.errors import StoreUnavailable, UsageError
 from pyrula_runtime.core.locks import Token
-from pyrula_runtime.core.status import DELIVERY, DUE, RunStatus
+from pyrula_runtime.core.status import DELIVERY, DUE, TERMINAL, RunStatus
 from pyrula_runtime.stores import protocol as p
 from pyrula_runtime.stores.valkey.store import ValkeyStore
 from tests.store.samples import TTL_MS, appending, message, new_run, request, worker
@@ -56,10 +56,11 @@ CALLS: dict[str, Callable[[ValkeyStore], Awaitable[Any]]] = {
     "settle_event": lambda store: store.settle_event("e", "order", None),
     "leases": lambda store: store.leases(),
     "purge": lambda store: store.purge(10),
+    "drop_finished": lambda store: store.drop_finished(TERMINAL, 1000, 10),
+    "pins": lambda store: store.pins(),
     "ping": lambda store: store.ping(),
 }
-# the last is answered without a look at the server until its script is there
-WITHOUT_AN_ANSWER = {"url", "identity", "open", "close", "listen", "tell_tenure", "pins", "shards", "new_run_id"}
+WITHOUT_AN_ANSWER = {"url", "identity", "open", "close", "listen", "tell_tenure", "shards", "new_run_id"}
 # with one shard there is nothing to ask for; with several they are a script in the first, like any
 WITHOUT_SHARDS = {"lease", "give_up_leases", "carry"}
 

@@ -10,16 +10,17 @@ local gone = 0
 
 local function drop(id, status, r)
   call('ZREM', T .. 'd:' .. status, id)
-  call('ZREM', T .. 'l:' .. status .. ':' .. r[3], id)
-  if r[4] then call('ZREM', T .. 'lp:' .. status .. ':' .. r[4], id) end
-  if r[5] then call('ZREM', T .. 'ls:' .. status .. ':' .. r[5], id) end
+  call('ZREM', T .. 'l:' .. status .. ':' .. string.match(r[3], '^[^|]*'), id)
+  local rare = r[4] and cjson.decode(r[4]) or {1, '', ''}
+  call('ZREM', T .. 'lp:' .. status .. ':' .. rare[2], id)
+  call('ZREM', T .. 'lf:' .. status .. ':' .. rare[3], id)
   for _, what in ipairs({'i:', 'o:', 'j:', 'm:', 'ms:', 'f:', 'r:'}) do call('UNLINK', T .. what .. id) end
   gone = gone + 1
 end
 
 for i = 2, #ARGV, 4 do
   local id, status, rev, keep = unpack(ARGV, i, i + 3)
-  local r = call('HMGET', T .. 'r:' .. id, 's', 'r', 'w', 'i', 'z')
+  local r = call('HMGET', T .. 'r:' .. id, 's', 'r', 'w', 'i')
   if r[1] ~= status then
     call('ZREM', T .. 'd:' .. status, id)
   elseif keep == '1' then

@@ -1,6 +1,6 @@
--- Drop idempotency records whose time is over.
+-- Drop idempotency records and settled events whose time is over.
 -- uses: clock memory
--- KEYS[1] tag. ARGV: clock, limit.
+-- KEYS[1] tag. ARGV: clock, limit of each.
 -- Result: how many went.
 -- Law: records of one time to live expire in the order of their list; an entry whose record was written anew is only
 -- struck off the list.
@@ -27,4 +27,9 @@ local function drop_over(ttl)
 end
 
 for _, ttl in ipairs(call('SMEMBERS', T .. 'kt')) do drop_over(ttl) end
-return gone
+local settled = call('ZRANGEBYSCORE', T .. 'ex', '-inf', wall, 'LIMIT', 0, limit)
+for _, event in ipairs(settled) do
+  call('ZREM', T .. 'ex', event)
+  call('DEL', T .. 'e:' .. string.sub(event, 12))
+end
+return gone + #settled

@@ -33,11 +33,11 @@ end
 local lapsed = call('ZRANGEBYSCORE', T .. 'a', '-inf', '(' .. mono, 'LIMIT', 0, limit)
 for _, id in ipairs(lapsed) do
   local run = T .. 'r:' .. id
-  local r = call('HMGET', run, 'o', 's', 'w', 'v', 'n', 'r', 'x')
+  local r = call('HMGET', run, 'o', 's', 'w', 'n', 'r', 'x', 'i')
   let_go(id, r[1])
-  relist(id, r[3], r[2], status)
-  call('HSET', run, 's', status, 'r', r[6] + 1, 'o', '', 'k', '', 'q', '1')
-  stand_in_line(id, r[5], line_of(r[3], r[4], r[7] == '1'))
+  relist(id, r[2], status, r[3], r[7])
+  call('HSET', run, 's', status, 'r', r[5] + 1, 'o', '', 'k', '', 'q', '1')
+  stand_in_line(id, r[4], line_of(r[3], r[6] == '1'))
   tell_holder(r[1])
 end
 return {0, lapsed, outages, call('ZCARD', T .. 'ob')}

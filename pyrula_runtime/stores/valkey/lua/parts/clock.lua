@@ -19,11 +19,12 @@ local function read_clock()
   return wall, mono, last, offset
 end
 
--- Gives a sign of life; at most one a second is written.
-local function sign_of_life()
+-- Gives a sign of life; at most one a second is written. `although_full`: also where memory is full (see memory).
+local function sign_of_life(although_full)
   local wall, mono, last, offset = read_clock()
   local silence = mono - last
   if last == 0 or silence >= 1000 then
+    if although_full then call('DEL', T .. '0') end
     if last > 0 and silence > tonumber(call('HGET', T .. 'c', 's') or 0) then
       call('HSET', T .. 'c', 's', silence)
     end

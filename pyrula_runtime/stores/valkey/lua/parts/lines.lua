@@ -1,7 +1,7 @@
--- Lines of claimable runs, and those who wait for something to stand in them.
-local function line_of(workflow, version, suspect)
-  local kind = suspect and 'x:' or 'q:'
-  return version and kind .. workflow .. '|' .. version or kind .. workflow
+-- Lines of claimable runs, and those who wait for something to stand in them. A run has its line's name, `<workflow>` or
+-- `<workflow>|<version>`, for life; it stands there as `q:` or, a suspect, as `x:`.
+local function line_of(name, suspect)
+  return (suspect and 'x:' or 'q:') .. name
 end
 
 -- Law: whoever was told that a line is empty hears of the first run that comes to stand in it.

@@ -1,6 +1,9 @@
 -- Claims: ARGV from `at` on is a request: incarnation, ttl, status, limit, nonce, lines ('q:…' or 'x:…', their number first).
--- Law: the oldest over all lines, each to one holder, with fence + 1 and a new nonce; who gets less than he asked for is
--- noted as waiting in the same script.
+-- A claim: id, fence, nonce, name of the line, input, length and bytes of the journal, created, started, cancel requested
+-- and messages that came (see append), suspect, dossier, entries, now; then perhaps what few runs have (see births),
+-- messages that are not consumed.
+-- Law: the first by place over all lines, each to one holder, with fence + 1 and a new nonce; who gets less than he asked
+-- for is noted as waiting in the same script.
 local PAGE = 1000000
 
 local function heads(at, limit)
@@ -17,17 +20,24 @@ end
 
 local function take_one(at, id, line, wall, mono)
   local run = T .. 'r:' .. id
-  local r = call('HMGET', run, 'w', 'v', 's', 'n', 'r', 'f', 'b', 'c', 't', 'u', 'x', 'y')
+  local r = call('HMGET', run, 'w', 's', 'n', 'r', 'f', 'b', 'c', 't', 'u', 'x', 'y', 'i')
   local owner, status, nonce = ARGV[at], ARGV[at + 2], ARGV[at + 4]
-  local length, fence, started = call('LLEN', T .. 'j:' .. id), r[6] + 1, r[10] or wall
+  local length, fence, started = r[6] and call('LLEN', T .. 'j:' .. id) or 0, r[5] + 1, r[9] or wall
   leave_line(id, line)
-  call('HSET', run, 's', status, 'r', r[5] + 1, 'f', fence, 'k', nonce, 'o', owner, 'l', length, 'u', started, 'q', '')
+  call('HSET', run, 's', status, 'r', r[4] + 1, 'f', fence, 'k', nonce, 'o', owner, 'l', length, 'u', started, 'q', '')
   call('ZADD', T .. 'a', mono + ARGV[at + 1], id)
-  call('ZADD', T .. 'h:' .. owner, r[4], id)
-  relist(id, r[1], r[3], status)
-  local entries = length > 0 and page(id, 0, PAGE) or {}
-  return {id, fence, nonce, r[1], r[2], call('GET', T .. 'i:' .. id), length, tonumber(r[7] or 0), tonumber(r[9]),
-    tonumber(started), r[8] == '1' and 1 or 0, r[11] == '1' and 1 or 0, r[12] or '', entries, wall}
+  call('ZADD', T .. 'h:' .. owner, r[3], id)
+  relist(id, r[2], status, r[1], r[12])
+  local entries, came = length > 0 and page(id, 0, PAGE) or {}, tonumber(r[7] or 0)
+  local taken = {id, fence, nonce, r[1], call('GET', T .. 'i:' .. id), length, tonumber(r[6] or 0), tonumber(r[8]),
+    tonumber(started), came, r[10] == '1' and 1 or 0, r[11] or '', entries, wall}
+  if came > 1 then
+    -- uses: letters
+    taken[15], taken[16] = r[12], letters(id, 0)
+  elseif r[12] then
+    taken[15], taken[16] = r[12], {}
+  end
+  return taken
 end
 
 local function take(at, wall, mono)

@@ -1,0 +1,79 @@
+"""The verbs of waiting led to the shards they are about: runs where they live, schedules and events in the first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterable
+from typing import Any
+
+from pyrula_runtime.core.status import Moves
+from pyrula_runtime.stores import protocol as p
+from pyrula_runtime.stores.valkey.layout import Layout
+from pyrula_runtime.stores.valkey.places import FIRST, shard_of_run
+from pyrula_runtime.stores.valkey.shard import Shard
+
+
+class FrontWaiting:
+    """The verbs by which runs wait and strike others, of a store of several shards."""
+
+    _layout: Layout
+
+    def shard(self, number: int) -> Shard:
+        """The shard of this number."""
+        raise NotImplementedError
+
+    def _carry_after(self, number: int, effects: Iterable[p.Effect], written: asyncio.Future[Any]) -> None:
+        """Once this is written, see to what of it strikes other shards."""
+        raise NotImplementedError
+
+    def deliver(self, message: p.Message, moves: Moves) -> Awaitable[p.Delivery]:
+        return self.shard(shard_of_run(message.run_id)).deliver(message, moves)
+
+    def read_inbox(self, run_id: str, after_seq: int) -> Awaitable[tuple[p.Received, ...]]:
+        return self.shard(shard_of_run(run_id)).read_inbox(run_id, after_seq)
+
+    def read_facts(self, run_id: str, after: int, limit: int) -> Awaitable[tuple[p.Fact, ...]]:
+        return self.shard(shard_of_run(run_id)).read_facts(run_id, after, limit)
+
+    def wake_due(self, moves: Moves, limit: int) -> Awaitable[p.Woken]:
+        return self.shard(FIRST).wake_due(moves, limit) if self._layout.most == 1 else self._wake_around(moves, limit)
+
+    async def _wake_around(self, moves: Moves, limit: int) -> p.Woken:
+        told: list[p.Woken] = []
+        for number in range(self._layout.most):
+            left = limit - sum(each.woken for each in told)
+            told.append(await self.shard(number).wake_due(moves, left))
+        nexts = [each.next_due_ms for each in told if each.next_due_ms is not None]
+        woken = sum(each.woken for each in told)
+        return p.Woken(woken=woken, next_due_ms=min(nexts, default=None), now_ms=told[-1].now_ms)
+
+    # once in a namespace
+
+    def put_schedule(self, schedule: p.ScheduleRecord) -> Awaitable[bool]:
+        return self.shard(FIRST).put_schedule(schedule)
+
+    def schedules(self, *, due_only: bool = False) -> Awaitable[p.Schedules]:
+        return self.shard(FIRST).schedules(due_only=due_only)
+
+    def fire(self, firing: p.Firing) -> Awaitable[bool]:
+        fired = self.shard(FIRST).fire(firing)
+        self._carry_after(FIRST, firing.effects, fired)
+        return fired
+
+    def drop_schedule(self, schedule_id: str) -> Awaitable[bool]:
+        return self.shard(FIRST).drop_schedule(schedule_id)
+
+    def subscribe(self, workflow: str, version: str | None, names: frozenset[str]) -> Awaitable[None]:
+        return self.shard(FIRST).subscribe(workflow, version, names)
+
+    def emit(self, event: p.Event) -> Awaitable[p.Emission]:
+        return self.shard(FIRST).emit(event)
+
+    def events_pending(self, workflows: frozenset[str] | None, limit: int) -> Awaitable[tuple[p.PendingEvent, ...]]:
+        return self.shard(FIRST).events_pending(workflows, limit)
+
+    def settle_event(self, event_id: str, workflow: str, run: p.NewRun | None) -> Awaitable[bool]:
+        settled = self.shard(FIRST).settle_event(event_id, workflow, run)
+        if run is not None:
+            self._carry_after(FIRST, (p.SubmitRun(run=run),), settled)
+        return settled
