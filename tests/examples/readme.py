@@ -28,7 +28,6 @@ UNIT = ROOT / "examples" / "deploy" / "pyrula.service"
 # understood, but without effect in this version
 LATER = frozenset(
     [
-        "schedule_poll_interval_s",
         "live_ttl_after_archive",
         "postgres_dsn",
         "runtime_name",

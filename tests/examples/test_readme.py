@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -84,7 +85,15 @@ def test_the_unit_is_current() -> None:
 
 def test_every_python_block_is_a_file_that_is_tried_here() -> None:
     assert TEXT.count("```python") == len(BLOCKS)
-    assert BLOCKS.keys() == {"app.py", "submit.py", "submit_by_name.py", "trip.py", "isolated.py", "test_trip.py"}
+    assert BLOCKS.keys() == {
+        "app.py",
+        "submit.py",
+        "submit_by_name.py",
+        "trip.py",
+        "isolated.py",
+        "nightly.py",
+        "test_trip.py",
+    }
 
 
 def test_the_first_workflow_runs_as_printed(folder: Path) -> None:
@@ -120,6 +129,18 @@ def test_the_interview_is_held_on_a_loop_of_its_own(folder: Path) -> None:
         for _ in range(2):
             held = ran(folder, COMMAND, "submit", "interview", '{"questions": ["a", "b", "c"]}', "--wait")
             assert held.stdout.split('"')[1::2] == ["about a: yes", "about b: yes", "about c: yes"], held.stderr
+
+
+def test_the_report_and_the_thanks_are_begun(folder: Path) -> None:
+    with serving(folder, "pyrula worker --workflow nightly"):
+        while "nightly_report" not in ran(folder, COMMAND, "schedules", "list").stdout:
+            pass
+        ran(folder, COMMAND, "schedules", "trigger", "nightly_report")
+        for total in (99, 120):
+            ran(folder, COMMAND, "emit", "order.created", f'{{"total": {total}}}')
+        while len(listed := json.loads(ran(folder, COMMAND, "runs", "list", "--json").stdout)) < 2:
+            pass
+        assert {run["workflow"] for run in listed} == {"nightly_report", "thank"}
 
 
 def test_paths_exist() -> None:
