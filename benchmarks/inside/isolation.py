@@ -102,6 +102,7 @@ def _claim(number: int, workflow: str) -> Claim:
         journal_bytes=0,
         created_ms=0,
         started_ms=0,
+        now_ms=0,
         cancel_requested=False,
     )
 
@@ -114,7 +115,7 @@ def main() -> None:
     freed: queue.SimpleQueue[None] = queue.SimpleQueue()
     programs = [_program(step) for step in (scene.nothing, scene.nap, scene.spin)]
     with tempfile.TemporaryDirectory() as folder:
-        box = BlackBox.create(Path(folder), incarnation="0" * 16, worker_id="w", store_identity="s", mono_ms=mono_ms())
+        box = BlackBox.create(Path(folder), incarnation="0" * 16, worker_id="w", store_identity="s", now_ms=mono_ms())
         lanes = Lanes(
             LaneSetup(
                 store=cast(Any, _Memory()),
@@ -122,7 +123,7 @@ def main() -> None:
                 incarnation="i",
                 slots=Slots(_INNOCENT + 1),
                 lock_ttl_ms=30_000,
-                now_ms=mono_ms,
+                mono_ms=mono_ms,
                 on_free_slot=lambda: freed.put(None),
                 on_outage=lambda error: None,
                 on_failed=lambda error: None,

@@ -27,8 +27,10 @@ from benchmarks.measurements import (
     replacement,
     resume,
     size,
+    sleeping,
     stopping,
     throughput,
+    timers,
     waiting,
 )
 
@@ -57,4 +59,6 @@ MEASUREMENTS: dict[str, Callable[[], Measurement]] = {
     "five_steps": five_steps.measurement,
     "queue_idle": queue_idle.measurement,
     "growth": growth.measurement,
+    "sleeping": sleeping.measurement,
+    "timers": timers.measurement,
 }

@@ -50,6 +50,8 @@ def test_measurements_are_listed(tmp_path: Path) -> None:
         "five_steps",
         "queue_idle",
         "growth",
+        "sleeping",
+        "timers",
     ]
 
 
@@ -107,3 +109,12 @@ def test_a_growing_store_is_measured(tmp_path: Path) -> None:
     printed = run(tmp_path, "growth", "--quick", "--system", "1,000 ")
     rows = {cells[0]: cells[1] for cells in map(cells_of, printed.splitlines()) if len(cells) > 2}
     assert float(rows["memory of a run, bytes"].replace(",", "")) > 100
+
+
+def test_sleeping_runs_are_weighed_and_their_timers_timed(tmp_path: Path) -> None:
+    printed = run(tmp_path, "sleeping", "timers", "--quick")
+    rows = {cells[0]: cells[1:] for cells in map(cells_of, printed.splitlines()) if len(cells) > 2}
+    assert float(rows["brought to sleep, runs/s (more is better)"][1].replace(",", "")) > 0
+    assert [float(cell) > 0 for cell in rows["started beside them: private memory of a worker, MB"][:2]] == [True, True]
+    assert [float(cell) >= 0 for cell in rows["earliest of all, ms"][:2]] == [True, True]
+    assert list(tmp_path.iterdir()) == []
