@@ -38,7 +38,7 @@ STARVED_CPU_SHARE = 0.1
 COMPUTING_SHARE = 0.5
 # who waits for the GIL wakes up every switch interval (1 ms here, 5 ms in Python): slices per ms, with ample reserve
 WAITING_SLICES_PER_MS = 1 / 25
-# and only looks whether it is free (some hundredths of a ms): one that computes on a busy host has as many slices, longer
+# and only looks whether it is free, for some hundredths of a ms: computing on a busy host gives as many slices, longer
 WAITING_SLICE_MS = 0.2
 _STOPPED = frozenset("Tt")
 
