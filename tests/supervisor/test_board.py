@@ -16,7 +16,7 @@ from pyrula_supervisor.facts import Facts, Noted
 from pyrula_supervisor.model import Pace, Slot, State
 from pyrula_supervisor.tables import ChildState
 from pyrula_supervisor.weights import Weight
-from tests.supervisor.states import IDENTITY, NOW_MS, WALL_MS, clerk, queue, supervised, worker
+from tests.supervisor.states import IDENTITY, NOW_MS, WALL_MS, clerk, queue, report, supervised, worker
 
 WEIGHTS = {"w0": Weight(rss_bytes=31_600_000, uss_bytes=7_600_000, cpu_percent=12.4)}
 PYTHON_STACK = "\n".join(["Traceback", *(f"  File {depth}" for depth in range(20)), "    time.sleep(9)"])
@@ -65,6 +65,12 @@ def test_a_well_one_at_a_glance() -> None:
     assert row(text, "clerk")[:2] == ["clerk", "4999"]
     for word in ("not as it should be", "blocked", "lately"):
         assert word not in text
+
+
+def test_who_leases_how_many_shards_is_shown_where_there_are_several() -> None:
+    workers = [worker(number, report=report(f"w{number}", shards=8 * (number == 1))) for number in range(2)]
+    assert "shards   leased: 8 by 1" in shown(supervised(workers))
+    assert "shards" not in shown(supervised([worker(0)]))
 
 
 def test_a_blocked_run_is_named_with_step_line_and_where_it_is() -> None:
