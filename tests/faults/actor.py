@@ -35,7 +35,8 @@ from pyrula_runtime.stores.valkey.store import ValkeyStore
 from pyrula_runtime.worker import Worker, WorkerSetup
 from pyrula_runtime.workflows.programs import program_of
 from pyrula_runtime.workflows.registry import REGISTRY
-from tests.faults import workflows as _defined  # noqa: F401 - importing them registers them
+from tests.faults import waits as _waits  # noqa: F401 - importing them registers them
+from tests.faults import workflows as _defined  # noqa: F401 - the same
 from tests.faults.history import recorded
 from tests.faults.plan import Plan, Point, Tell
 

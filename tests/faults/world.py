@@ -27,7 +27,7 @@ from pyrula.workflows import WorkflowClient
 from pyrula_runtime.core import ids
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.stores.opening import open_store
-from pyrula_runtime.stores.protocol import NewRun, RunRecord, Submitted, Wake
+from pyrula_runtime.stores.protocol import NewRun, RunQuery, RunRecord, Submitted, Wake
 from pyrula_runtime.stores.sqlite.checks import check
 from tests.faults.history import whole_journal
 from tests.faults.plan import Point
@@ -266,6 +266,10 @@ class World:
             idempotency_key=key,
         )
         return await self.store.submit(run)
+
+    async def runs(self) -> Sequence[RunRecord]:
+        """All runs of this world."""
+        return await self.store.find(RunQuery(limit=1000))
 
     async def read(self, run_id: str) -> RunRecord:
         """The run as it stands."""
