@@ -150,7 +150,7 @@ class Clerk:
         self._rounds.start(Round(name="burial", act=self._burial.act, period_s=_BOXES_S))
         self._rounds.start(Round(name="orphan scan", act=self._scan, period_s=self._options.orphan_scan_interval))
         self._rounds.start(Round(name="retention", act=self._drop, period_s=retention.PERIOD_S))
-        self._rounds.start(Round(name="purge", act=lambda: purge.purge(self._store), period_s=purge.period_s(self._store)))
+        self._rounds.start(Round(name="purge", act=self._purge, period_s=purge.period_s(self._store)))
         self._rounds.start(self._timers)
         self._rounds.start(self._schedules)
         self._store.listen(lambda _wake: self._time_was_written(), frozenset({Wake.timer}))
@@ -247,6 +247,9 @@ class Clerk:
 
     async def _drop(self) -> None:
         await retention.drop(self._store, self._options)
+
+    async def _purge(self) -> None:
+        await purge.purge(self._store)
 
     async def _count_queue(self) -> None:
         """Count, prove the store if need be, tell; and rest for longer while nothing changes."""

@@ -91,7 +91,7 @@ JOURNAL: list[Entry] = [completed("a#1"), failed("b#1"), completed("c#1")]
         ([], None, 0),
     ],
 )
-def test_a_failed_run_goes_on_from_its_failure(journal: list[Entry], failed_op: object, void_from: int) -> None:
+def test_a_failed_run_goes_on_from_its_failure(journal: list[Entry], failed_op: str | None, void_from: int) -> None:
     assert requeue(run(RunStatus.failed), journal, failed_op, 9) == Change(
         status=RunStatus.queued,
         cancel_requested=False,

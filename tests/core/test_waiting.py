@@ -26,7 +26,7 @@ def settled(open_waits: OpenWaits, now_ms: int = 0) -> list[tuple[str, int | Non
     """Everything that is over now, in order: the operation and the number of its letter."""
     over = []
     while (one := open_waits.settle(now_ms)) is not None:
-        over.append((one.wait.op.op_id, one.letter and one.letter.seq))
+        over.append((one.wait.op.op_id, one.letter.seq if one.letter else None))
     return over
 
 

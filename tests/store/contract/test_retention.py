@@ -13,7 +13,7 @@ AGE_MS = 60_000
 MOST = 100
 
 
-async def ended(store: Store, count: int = 1, ending: object = COMPLETED) -> list[str]:
+async def ended(store: Store, count: int = 1, ending: Ending = COMPLETED) -> list[str]:
     """So many runs that have just ended."""
     for _ in range(count):
         await store.submit(new_run())
