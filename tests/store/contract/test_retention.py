@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pyrula_runtime.core.status import TERMINAL, RunStatus
 from pyrula_runtime.stores.clock import ManualClock
-from pyrula_runtime.stores.protocol import Amendment, Dossier, Release, RunQuery, Store, Submission
+from pyrula_runtime.stores.protocol import Amendment, Dossier, Ending, Release, RunQuery, Store, Submission
 from tests.store.samples import COMPLETED, FAILED, appending, claimed, journal_of, new_run, request
 
 AGE_MS = 60_000
