@@ -42,7 +42,6 @@ from pyrula_runtime.stores.messages import Message as Message
 from pyrula_runtime.stores.messages import Received as Received
 from pyrula_runtime.stores.runs import CLEAN as CLEAN
 from pyrula_runtime.stores.runs import EVERY_STATUS as EVERY_STATUS
-from pyrula_runtime.stores.runs import HIGHEST_PRIORITY as HIGHEST_PRIORITY
 from pyrula_runtime.stores.runs import Dossier as Dossier
 from pyrula_runtime.stores.runs import NewRun as NewRun
 from pyrula_runtime.stores.runs import ParentLink as ParentLink

@@ -125,4 +125,3 @@ class RunQuery:
 
 
 EVERY_STATUS = frozenset(RunStatus)
-HIGHEST_PRIORITY = 1000  # and the lowest is as far below 0

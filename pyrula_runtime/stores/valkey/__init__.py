@@ -8,28 +8,51 @@ write come in as arguments, decided by the core.
 
 Keys of a tag:
 
-    n          counter: places in line; a run keeps its place for life, so one that is given back is in front again
+    n          counter: places in line, also of events; a run keeps its place for life, so who is given back, or has
+               waited, is in front again. A priority is a leap of 2^42 places
     r:<id>     hash, the run's small facts, fields of one letter (below); small enough to be stored in one block
-    i:<id>     string, the input          o:<id>  hash, `r` result and `e` error, once there is one
-    j:<id>     list, the journal          m:<id>  list, the inbox, three elements a message: id, name, body
-    ms:<id>    set, ids of the messages that came
+    i:<id>     string, the input          o:<id>  hash, `r` result, `e` error, `s` what it shows, once there is one
+    j:<id>     list, the journal          f:<id>  list of facts, each after its time
+    m:<id>     sorted set by number: messages that are not consumed, each with its id and name
+    ms:<id>    set, ids of all messages that ever came
     q:<line>   sorted set by place: claimable runs of a line, `<workflow>` or, for pinned runs, `<workflow>|<version>`
     x:<line>   the same for suspects;     xs      set of all suspects that are claimable
     a          sorted set by end of lock: the held runs. The lock is here and nowhere else, so that scan and lock agree
     h:<owner>  sorted set by place: what an incarnation holds
     l:<status>:<workflow>  sorted set without scores: ids, for listings and counts;  w  set of the workflows' names
+    lp:<status>:<parent>   the same for the children of a run;  lf:<status>:<schedule>  for the runs that one fired
+    pv         hash by line: how many runs are pinned so and have not ended
+    t:<status> sorted set by due time, then place: runs that wait for a time;  ta  when the timer round looks again
     d:<status> sorted set by time of the end: what ended so; a run that was sent on may be there until it is looked at
     k:<xxxx>   hash by digest of the idempotency key: whose run;  kl:<ttl>  list of digests as they expire;  kt  ttls
     c          hash, the clock: `a` last sign of life, `o` offset of the monotonic one, `s` longest silence; `v` schema
     z          set: lines for which somebody waits (`*`: for any)
     ps, pb     the register of workers, and their last beats
+    ob, on     outbox: sorted set by number, effects on other tags that were written and not carried; its counter
+    sr, sn     schedules: hash of their revisions and records, sorted set by the time at which they fire next
+    e:<event>  hash: n name, b body, l time to live, t told, p place, w who has still to take it: `|one|other|`, `|`
+               when all have, none while nobody wants it
+    ep, ep:<workflow>  sorted sets by place: events to be taken, and by whom;  ed:<name>  those that nobody wants yet
+    ex         sorted set by the end of their life: events that all have taken, kept for their ids
+    en:<name>, ew:<workflow>|<version>  sets: who is subscribed to a name, and to which names one is
 
-Fields of `r:<id>`: w workflow, v version, s status, n place, r revision, f fence, k nonce, o owner, l journal length at
-the last claim, b bytes of the journal, c cancel requested, d digest, t created, u started, e finished, q claimable,
-x suspect, y dossier. What is empty or absent is None.
+Fields of `r:<id>`: w name of its line, s status, n place, r revision, f fence, k nonce, o owner, l journal length at
+the last claim, b bytes of the journal, c 2 for each message that came and 1 more if a cancel was requested, d digest,
+t created, u started, e finished, q claimable, x suspect, y dossier; of a run that waits h if messages wake it; of few
+runs a the start that was asked for, i a JSON list of generation, parent, schedule, what becomes of it with the parent,
+the parent's operation. What is empty or absent is None. To ask for a field that is absent costs a look at all others,
+so what every commit asks for shares a field where it can.
 
-Invariants. A run is in at most one of `q:`/`x:`/`a`; it is in `a` exactly if it has an owner, and then in that owner's
-`h:`; it is in exactly one `l:`. Whoever writes checks fence and nonce of the token in the same script.
+Invariants. A run is in at most one of `q:`/`x:`/`a`/`t:`; it is in `a` exactly if it has an owner, and then in that
+owner's `h:`; it is in exactly one `l:`. Whoever writes checks fence and nonce of the token in the same script.
+
+Waiting. A turn that suspends its run says what it waits for, and the script that writes this looks at time, inbox and
+cancel once more: what came after the turn's last look sends the run on in the same write. Whoever makes the timer round
+hears with each look when the next run is due, which is kept in `ta`; only a time before that is published, so nobody
+polls, and a wait that is longer than another one costs no message.
+
+Effects are part of the write they come with: on runs of the same tag they are done there, for others they are in the
+outbox. There they are kept as a script's name, a tag and arguments, so that carrying one is running that.
 
 Time. The server's clock can be set, so lock life is measured on `TIME + o`, where `o` grows by whatever the clock was
 set back. A clock set forward, a stopped server and a lost network look alike: nobody gave a sign of life for a while,

@@ -10,6 +10,7 @@ from itertools import chain
 import orjson
 
 from pyrula_runtime.core.errors import UsageError
+from pyrula_runtime.core.limits import HIGHEST_PRIORITY
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import TERMINAL, Moves
 from pyrula_runtime.stores import protocol as p
@@ -35,9 +36,9 @@ def submit(run: p.NewRun, count: int | None = None) -> Arguments:
     rare = _rare(run)
     if not (rare or run.priority or run.journal) and run.start_at_ms is None:
         return plain if run.idempotency_key is None else (*plain, *key(run, count))
-    if abs(run.priority) > p.HIGHEST_PRIORITY:
+    if abs(run.priority) > HIGHEST_PRIORITY:
         raise UsageError(
-            f"priority {run.priority} of run {run.run_id} must be from {-p.HIGHEST_PRIORITY} to {p.HIGHEST_PRIORITY}"
+            f"priority {run.priority} of run {run.run_id} must be from {-HIGHEST_PRIORITY} to {HIGHEST_PRIORITY}"
         )
     keyed = _NO_KEY if run.idempotency_key is None else key(run, count)
     return (*plain, *keyed, run.priority, _given(run.start_at_ms), rare, *run.journal)

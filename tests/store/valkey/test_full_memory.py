@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from pyrula_runtime.core.errors import StoreUnavailable
-from pyrula_runtime.core.status import DELIVERY, RunStatus
+from pyrula_runtime.core.status import DELIVERY, DUE, RunStatus
 from pyrula_runtime.stores.clock import ManualClock
-from pyrula_runtime.stores.protocol import Amendment, Append, Claim, Release
+from pyrula_runtime.stores.protocol import Amendment, Append, Claim, Ending, Event, Release, ScheduleRecord
 from pyrula_runtime.stores.valkey.store import ValkeyStore
-from tests.store.samples import COMPLETED, FAILED, TTL_MS, appending, claimed, message, new_run, worker
+from tests.store.samples import COMPLETED, FAILED, TTL_MS, appending, claimed, message, new_run, waiting, worker
 from tests.store.samples import request as asking
 from tests.store.valkey.audit import audit
 from tests.store.valkey.conftest import QUICK
@@ -23,6 +23,9 @@ from tests.store.valkey.servers import SURE, Server, kinds_of_server
 
 Asks = Callable[[ValkeyStore, Claim], Awaitable[Any]]
 DAY_MS = 86_400_000
+EVENT = Event(event_id="e", name="order.created", body=b"{}")
+SCHEDULE = ScheduleRecord(schedule_id="nightly", rev=0, record=b"{}", next_ms=1)
+AGAIN = Ending(status=RunStatus.queued, again=b'"next"')
 
 BEGIN: dict[str, Asks] = {
     "submit": lambda store, _: store.submit(new_run()),
@@ -30,6 +33,8 @@ BEGIN: dict[str, Asks] = {
     "claim": lambda store, _: store.claim(asking()),
     "append": lambda store, claim: store.commit(appending(claim.token, 0, b"a")),
     "deliver": lambda store, claim: store.deliver(message(claim.token.run_id), DELIVERY),
+    "emit": lambda store, _: store.emit(EVENT),
+    "put a schedule": lambda store, _: store.put_schedule(SCHEDULE),
     "beat": lambda store, _: store.beat(worker("w-1"), 60_000),
     "ping": lambda store, _: store.ping(),
 }
@@ -42,6 +47,8 @@ def _amendment(claim: Claim, **more: Any) -> Amendment:
 END: dict[str, Asks] = {
     "finish": lambda store, claim: store.commit(appending(claim.token, 0, b"a", ending=COMPLETED)),
     "fail": lambda store, claim: store.commit(appending(claim.token, 0, b"a", b"b", ending=FAILED)),
+    "suspend": lambda store, claim: store.commit(appending(claim.token, 0, b"a", ending=waiting(2**42))),
+    "go on as new": lambda store, claim: store.commit(appending(claim.token, 0, b"a", ending=AGAIN)),
     "release": lambda store, claim: store.release(
         Release(token=claim.token, status=RunStatus.failed, ready=False, error=b"{}")
     ),
@@ -122,6 +129,14 @@ async def test_locks_outlive_a_memory_that_stays_full(full: Any, server: Server)
         assert (lapsed.run_ids, lapsed.grace) == ((), False)
     server.ask("CONFIG", "SET", "maxmemory", "0")
     assert (await store.commit(appending(claim.token, 0, b"a"))).append is Append.done
+
+
+async def test_what_is_due_goes_on_with_a_full_memory(full: Any, server: Server) -> None:
+    store, claim, clock = full
+    await store.commit(appending(claim.token, 0, ending=waiting(clock.wall_ms() + 5)))
+    assert (await store.wake_due(DUE, 10)).woken == 0
+    clock.move(5)
+    assert (await store.wake_due(DUE, 10)).woken == 1
 
 
 async def test_records_of_keys_go_from_a_full_memory(full: Any) -> None:
