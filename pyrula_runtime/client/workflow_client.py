@@ -119,7 +119,7 @@ class WorkflowClient:
         (seconds or a timedelta) or a `start_at` (a datetime with a time zone) no worker takes it before that.
         """
         new = submitting.new_run(workflow, input, idempotency_key, run_id, self._idempotency_ttl_ms)
-        new = submitting.placed(new, priority, delay, start_at, _now_ms())
+        new = submitting.placed(new, priority, delay, start_at, self._now_ms())
         new = submitting.sealed_run(new, self._door.payloads)
         store = await self._door.store()
         new = submitting.with_id(new, store)
@@ -264,7 +264,7 @@ class WorkflowClient:
 
     async def requeue(self, run_id: str) -> None:
         """Send a failed, quarantined or paused run on after a fix. IllegalTransition for any other."""
-        await operating.requeue(self._door, run_id, _now_ms())
+        await operating.requeue(self._door, run_id, self._now_ms())
 
     async def pause(self, run_id: str) -> None:
         """Take a run from its worker and keep it until it is resumed; a step under way is performed again then.
@@ -275,7 +275,7 @@ class WorkflowClient:
 
     async def resume(self, run_id: str) -> None:
         """Let a paused run go on. IllegalTransition if it has ended."""
-        await operating.resume(self._door, run_id, _now_ms())
+        await operating.resume(self._door, run_id, self._now_ms())
 
     async def fork(self, run_id: str, step: str | None = None, *, version: str | None = None) -> RunHandle[Any]:
         """Begin a new run with what this one recorded before a step, and return its handle; this one stays as it is.
@@ -311,7 +311,7 @@ class WorkflowClient:
             older_than_s=older_than,
             newer_than_s=newer_than,
         )
-        of = choice(act_of(act), wanted, _now_ms())
+        of = choice(act_of(act), wanted, self._now_ms())
         name = None if workflow is None else submitting.name_of(workflow)
         most = MOST if limit is None else listing.checked_limit(limit, MOST)
         return await chosen(self._door, name, of, most)
@@ -333,15 +333,15 @@ class WorkflowClient:
         """
         return Bulk(self._door, Deed(act=act_of(act), step=step, version=version), runs, rate)
 
+    def _now_ms(self) -> int:
+        """What time it is to this client: a simulation's has a clock of its own."""
+        return time.time_ns() // 1_000_000
+
 
 def _checked_id(after: object) -> int:
     if isinstance(after, bool) or not isinstance(after, int) or not 0 <= after < 2**63:
         raise UsageError(f"after={after!r} must be the id of an event, or 0 for all of them")
     return after
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _statuses(given: Statuses) -> frozenset[RunStatus]:

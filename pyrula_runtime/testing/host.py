@@ -33,6 +33,17 @@ def moment(ms: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=ms)
 
 
+class SimulatedClient(WorkflowClient):
+    """The client of a simulation, which lives in its time."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__(store)
+        self._clock = store.world.clock
+
+    def _now_ms(self) -> int:
+        return self._clock.wall_ms()
+
+
 class SimulatedHost:
     """All that one simulation is made of."""
 
@@ -45,7 +56,7 @@ class SimulatedHost:
         self.clock.set_wall(round((start - _EPOCH) / timedelta(milliseconds=1)) - self.clock.wall_ms())
         self.world = World(self.clock)
         self.store = MemoryStore(self.world)
-        self.client = WorkflowClient(self.store)
+        self.client = SimulatedClient(self.store)
         self.stage = Stage(self._home, self.store, script)
         self._patience_s = patience_s
         self._fault: BaseException | None = None

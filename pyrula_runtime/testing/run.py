@@ -125,7 +125,19 @@ class SimulatedRun(Generic[R]):
 
     def cancel(self) -> None:
         """Ask the run to unwind; returns when it can do nothing more at the present time."""
-        self._simulation.tell(lambda client: client.cancel(self.run_id))
+        self._simulation.do(lambda client: client.cancel(self.run_id))
+
+    def pause(self) -> None:
+        """Take the run from its worker and keep it until it is resumed."""
+        self._simulation.do(lambda client: client.pause(self.run_id))
+
+    def resume(self) -> None:
+        """Let the paused run go on; returns when it can do nothing more at the present time."""
+        self._simulation.do(lambda client: client.resume(self.run_id))
+
+    def requeue(self) -> None:
+        """Send the failed or paused run on, as after a fix; returns when it can do nothing more at the present time."""
+        self._simulation.do(lambda client: client.requeue(self.run_id))
 
     def signal(self, name: str, payload: Any = None, *, message_id: str | None = None) -> None:
         """Send a signal; returns when the run can do nothing more at the present time.
@@ -133,4 +145,4 @@ class SimulatedRun(Generic[R]):
         The run keeps what it does not wait for yet. The same `message_id` is delivered once.
         """
         chosen = message_id or self._simulation.next_id("signal")
-        self._simulation.tell(lambda client: client.signal(self.run_id, name, payload, message_id=chosen))
+        self._simulation.do(lambda client: client.signal(self.run_id, name, payload, message_id=chosen))

@@ -29,6 +29,7 @@ from pyrula_runtime.workflows.registry import AnyWorkflow
 from pyrula_runtime.workflows.workflow import Workflow
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -105,28 +106,44 @@ class Simulation:
     # runs
 
     @overload
-    def start(self, workflow: Workflow[..., Any, R], input: Any = None) -> SimulatedRun[R]: ...
+    def start(self, workflow: Workflow[..., Any, R], input: Any = None, **options: Any) -> SimulatedRun[R]: ...
 
     @overload
-    def start(self, workflow: str, input: Any = None) -> SimulatedRun[Any]: ...
+    def start(self, workflow: str, input: Any = None, **options: Any) -> SimulatedRun[Any]: ...
 
-    def start(self, workflow: Workflow[..., Any, Any] | str, input: Any = None) -> SimulatedRun[Any]:
-        """Submit a run; returns when it can do nothing more at the present time."""
+    def start(self, workflow: Workflow[..., Any, Any] | str, input: Any = None, **options: Any) -> SimulatedRun[Any]:
+        """Submit a run; returns when it can do nothing more at the present time.
+
+        Options are those of `WorkflowClient.submit`, such as `idempotency_key` or `delay`.
+        """
         if isinstance(workflow, Workflow):
             self._host.stage.serve(workflow)
-        run: SimulatedRun[Any] = SimulatedRun(self, workflow, self._next_run_id())
-        self.tell(lambda client: client.submit(workflow, input, run_id=run.run_id))
-        return run
+        handle = self.do(lambda client: client.submit(workflow, input, **({"run_id": self._next_run_id()} | options)))
+        return SimulatedRun(self, workflow, handle.run_id)
 
     @overload
-    def run(self, workflow: Workflow[..., Any, R], input: Any = None) -> SimulatedRun[R]: ...
+    def run(self, workflow: Workflow[..., Any, R], input: Any = None, **options: Any) -> SimulatedRun[R]: ...
 
     @overload
-    def run(self, workflow: str, input: Any = None) -> SimulatedRun[Any]: ...
+    def run(self, workflow: str, input: Any = None, **options: Any) -> SimulatedRun[Any]: ...
 
-    def run(self, workflow: Workflow[..., Any, Any] | str, input: Any = None) -> SimulatedRun[Any]:
-        """Submit a run and let time pass until it has ended, however it ends. Raises SimulationStuck if it cannot."""
-        return self.start(workflow, input).finish()
+    def run(self, workflow: Workflow[..., Any, Any] | str, input: Any = None, **options: Any) -> SimulatedRun[Any]:
+        """Start a run and let time pass until it has ended, however it ends. Raises SimulationStuck if it cannot."""
+        return self.start(workflow, input, **options).finish()
+
+    def emit(self, name: str, payload: Any = None, *, id: str | None = None) -> None:
+        """Tell an event; returns when what it begins can do nothing more at the present time."""
+        chosen = id or self.next_id("event")
+        self.do(lambda client: client.emit(name, payload, id=chosen))
+
+    def do(self, act: Callable[[WorkflowClient], Coroutine[Any, Any, T]]) -> T:
+        """Do something with a client of the simulation, and let happen what comes of it at the present time.
+
+        For code under test that takes a client: `simulation.do(lambda client: take_order(client, order))`.
+        """
+        value = self._host.call(lambda: act(self._host.client))
+        self._play(lambda: False, 0)
+        return value
 
     def fake(self, step: StepOrName, fake: Any) -> None:
         """Let something stand in for a step from now on, as in `fakes=`."""
@@ -160,11 +177,6 @@ class Simulation:
         self._play(lambda: False, 0)
 
     # for the runs
-
-    def tell(self, act: Callable[[WorkflowClient], Coroutine[Any, Any, Any]]) -> None:
-        """Do something as a client, and let happen what comes of it at the present time."""
-        self._host.call(lambda: act(self._host.client))
-        self._play(lambda: False, 0)
 
     def play_until(self, is_content: Callable[[], bool]) -> None:
         """Let time pass until this is so; SimulationStuck if it will never be."""
