@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.stores.clock import SystemClock
 from pyrula_runtime.stores.opening import open_store
 from pyrula_runtime.stores.protocol import Store, WorkerRecord
 from pyrula_runtime.stores.sqlite import write_lock
@@ -30,8 +31,10 @@ from pyrula_runtime.wire import (
     Stage,
     StandIn,
 )
+from pyrula_runtime.workflows.starting import Schedule
 from tests.blackbox.holder import Holder
 from tests.duties.dying import Dying
+from tests.duties.starting.schedules import put, runs_of
 from tests.store.samples import COMPLETED, appending, new_run, request, until
 from tests.supervisor.lines import Line, Lines, start_of
 
@@ -348,3 +351,22 @@ async def test_it_drops_runs_whose_time_is_over(lines: Lines, store: Store, url:
 
     await until(is_gone)
     assert await status_of(store, alive) is RunStatus.running
+
+
+async def test_clerks_fire_schedules_in_their_time_and_each_time_once(lines: Lines, store: Store, url: str) -> None:
+    state = await put(store, SystemClock(), Schedule(every=1, overlap="allow"))
+    clerks = [await serving(lines, url, name) for name in ("clerk-1", "clerk-2")]
+
+    async def has_fired() -> bool:
+        return len(await runs_of(store)) >= 3
+
+    await until(has_fired)
+    for clerk in clerks:
+        await clerk.kill()
+    found = await runs_of(store)
+    first_ms = (state.after_ms // 1000 + 1) * 1000
+    assert found == [state.run_id(first_ms + 1000 * number) for number in range(len(found))]
+    for number, run in enumerate(found):
+        record = await store.read(run)
+        assert record is not None
+        assert record.created_ms >= first_ms + 1000 * number

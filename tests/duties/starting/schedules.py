@@ -6,7 +6,7 @@ from pyrula_runtime.core.scheduling import Declaration, ScheduleState
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.duties.schedules import Schedules
 from pyrula_runtime.scheduling.records import dump_state, load_state, timing_of
-from pyrula_runtime.stores.clock import ManualClock
+from pyrula_runtime.stores.clock import Clock, ManualClock
 from pyrula_runtime.stores.protocol import RunQuery, ScheduleRecord, Store
 from pyrula_runtime.workflows.starting import Schedule
 from tests.store.samples import COMPLETED, appending, request
@@ -24,7 +24,7 @@ def duty(store: Store, clock: ManualClock, nudge: object = None) -> Schedules:
     return Schedules(store, nudge if callable(nudge) else lambda: None, clock.mono_ms, poll_s=POLL_S)
 
 
-async def put(store: Store, clock: ManualClock, schedule: Schedule, schedule_id: str = "order") -> ScheduleState:
+async def put(store: Store, clock: Clock, schedule: Schedule, schedule_id: str = "order") -> ScheduleState:
     """A schedule that begins now."""
     state = ScheduleState(
         schedule_id=schedule_id, declared=declared(schedule, schedule_id), by="w-1", after_ms=clock.wall_ms()
