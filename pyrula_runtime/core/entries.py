@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeGuard
 
 from pyrula_runtime.core.errors import ErrorRecord
 from pyrula_runtime.core.errors import Json as Json
@@ -131,13 +130,17 @@ ReplayedEntry = OpEntry | CancelRequested | DeadlinePassed
 Entry = ReplayedEntry | Requeued | Forked
 
 
+def is_own_doing(entry: Entry) -> bool:
+    """Whether the body itself brought this about: it is on record for replays, and does not come in from outside."""
+    return isinstance(entry, Withdrawn | Started) or (isinstance(entry, Completed) and entry.op.kind is OpKind.patch)
+
+
 def in_force(journal: Sequence[Entry]) -> list[tuple[int, ReplayedEntry]]:
     """The entries that still count, each with its position.
 
     A `Requeued` voids what it says, and with it the failed attempts of operations that have no outcome before that:
     they are tried anew, with their whole number of attempts. The start of a child goes with its voided failure, so that
-    another child is started; one that completed is not, its outcome is still there. A `Forked` voids all failed
-    attempts and starts of operations without an outcome: a child knows only the run that started it.
+    another child is started; one that completed is not, its outcome is still there.
     """
     kept: list[tuple[int, ReplayedEntry]] = []
     for position, entry in enumerate(journal):
@@ -146,16 +149,9 @@ def in_force(journal: Sequence[Entry]) -> list[tuple[int, ReplayedEntry]]:
             kept = [pair for pair in kept if pair[0] < entry.void_from]
             settled = {each.op.op_id for _, each in kept if isinstance(each, Completed | Failed | Withdrawn)}
             kept = [pair for pair in kept if not _is_undone(pair[1], settled, broken)]
-        elif isinstance(entry, Forked):
-            settled = {each.op.op_id for _, each in kept if isinstance(each, Completed | Failed | Withdrawn)}
-            kept = [pair for pair in kept if not _is_begun(pair[1]) or pair[1].op.op_id in settled]
-        else:
+        elif not isinstance(entry, Forked):
             kept.append((position, entry))
     return kept
-
-
-def _is_begun(entry: ReplayedEntry) -> TypeGuard[AttemptFailed | Started]:
-    return isinstance(entry, AttemptFailed | Started)
 
 
 def _is_undone(entry: ReplayedEntry, settled: set[str], broken: set[str]) -> bool:

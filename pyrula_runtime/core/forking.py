@@ -16,7 +16,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyrula_runtime.core.entries import Completed, Entry, Failed, Forked, OpEntry, OpKind, in_force, requeue_from
+from pyrula_runtime.core.entries import (
+    AttemptFailed,
+    Completed,
+    Entry,
+    Failed,
+    Forked,
+    OpEntry,
+    OpKind,
+    Started,
+    Withdrawn,
+    in_force,
+    requeue_from,
+)
 from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.limits import MAX_JOURNAL_ENTRIES
 
@@ -49,9 +61,20 @@ def fork_from(run_id: str, journal: Sequence[Entry], step: str | None, failed_op
 
 
 def copied(journal: Sequence[Entry], length: int) -> list[int]:
-    """The positions that a fork takes over of the first `length` entries."""
-    counting = {position for position, _ in in_force(journal)}
-    return [at for at in range(length) if at in counting or isinstance(journal[at], Forked)]
+    """The positions that a fork takes over of the first `length` entries.
+
+    Of an operation without an outcome there it takes nothing: it is tried anew, and its child, which knows only the run
+    that started it, started anew.
+    """
+    counting = {at: entry for at, entry in in_force(journal) if at < length}
+    settled = {each.op.op_id for each in counting.values() if isinstance(each, Completed | Failed | Withdrawn)}
+    begun = {
+        at
+        for at, each in counting.items()
+        if isinstance(each, AttemptFailed | Started) and each.op.op_id not in settled
+    }
+    forks = {at for at in range(length) if isinstance(journal[at], Forked)}
+    return sorted((counting.keys() | forks) - begun)
 
 
 def signals_again(journal: Sequence[Entry], kept: Sequence[int]) -> list[int]:

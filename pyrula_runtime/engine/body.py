@@ -18,10 +18,11 @@ from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn, Protocol, cast
 from zlib import crc32
 
-from pyrula_runtime.core.entries import Op
+from pyrula_runtime.core.entries import Op, OpKind
 from pyrula_runtime.core.errors import ContinuesAsNew, TurnSuspended, UsageError
 from pyrula_runtime.core.ids import Branch, derived_bytes
 from pyrula_runtime.engine.body_loop import BodyLoop
+from pyrula_runtime.engine.marks import Marks
 from pyrula_runtime.engine.program import ChildCall, Request
 
 # how often a suspended body's leftover tasks are cancelled again before they are let go
@@ -37,6 +38,7 @@ class BodyPort(Protocol):
     """What a body reports to, always on the lane's thread."""
 
     run_id: str
+    marks: Marks
     root: str  # what the ids of all operations begin with: the run's generation, if it is not the first
 
     @property
@@ -78,6 +80,11 @@ class Body(Protocol):
 
     def suspend(self) -> None:
         """Let TurnSuspended in; nothing is reported afterwards."""
+
+
+def patch_of(name: str, branch: Branch) -> Op:
+    """The next patch of this name in this branch; it counts apart from steps that are called so."""
+    return Op(op_id=branch.op_id(f"patched({name})"), kind=OpKind.patch, name=name)
 
 
 def op_of(request: Request, branch: Branch) -> Op:
@@ -192,8 +199,18 @@ class AsyncBody:
             raise UsageError("continue_as_new() must be called by the workflow's function itself, not by a task of it")
         raise ContinuesAsNew(given)
 
+    def patched(self, name: str) -> bool:
+        answer = self._port.marks.patched(patch_of(name, self._branch()))
+        if answer is None:
+            raise TurnSuspended
+        return answer
+
+    def show(self, document: bytes) -> None:
+        self._branch()
+        self._port.marks.show(document)
+
     def derive(self, name: str) -> bytes:
-        return derived_bytes(self.run_id, self._branch().op_id(name))
+        return derived_bytes(self._port.marks.run_here(self.run_id), self._branch().op_id(name))
 
     def now_ms(self) -> int:
         return self._port.now_ms()

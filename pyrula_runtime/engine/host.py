@@ -10,6 +10,7 @@ from pyrula_runtime.engine.body import Body
 from pyrula_runtime.engine.journaling import Desk
 from pyrula_runtime.engine.payloads import Payloads
 from pyrula_runtime.engine.program import StepCall
+from pyrula_runtime.options import Replay
 from pyrula_runtime.stores.protocol import Claim
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class Host(Desk, Protocol):
     """A lane, to its turns."""
 
     payloads: Payloads
+    replay: Replay
 
     def mono_ms(self) -> int:
         """Milliseconds on a clock that never jumps."""
@@ -42,6 +44,9 @@ class Host(Desk, Protocol):
 
     def new_run_id(self, now_ms: int, entropy: bytes) -> str:
         """The store's run id of this time and these 10 bytes."""
+
+    def again(self, turn: Turn) -> None:
+        """Everything of the turn so far is committed: give the run back, so that it goes on by a replay."""
 
     def over(self, turn: Turn, claims: Sequence[Claim] | None) -> None:
         """The turn ended by itself; `claims` came with its last commit (None: none were asked for)."""

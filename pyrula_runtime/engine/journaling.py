@@ -14,9 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from pyrula_runtime.core.entries import Completed, Entry, Failed
+from pyrula_runtime.core.entries import Completed, Entry, Failed, Json
 from pyrula_runtime.core.errors import ErrorRecord, LimitExceeded, StoreUnavailable
-from pyrula_runtime.core.limits import entry_fault, journal_fault, passes_warning
+from pyrula_runtime.core.limits import entry_fault, journal_fault, journal_share, passes_warning
+from pyrula_runtime.engine.codec import load_json
+from pyrula_runtime.engine.facts import FactType, dump_fact
 from pyrula_runtime.engine.mending import Written
 from pyrula_runtime.engine.payloads import Payloads
 from pyrula_runtime.stores.protocol import Append, Claim, ClaimRequest, Commit, Committed, Dossier, Effect, Ending
@@ -35,6 +37,7 @@ class Desk(Protocol):
     """What the writing needs of the lane."""
 
     lock_ttl_ms: int
+    payloads: Payloads
 
     def commit(self, commit: Commit) -> asyncio.Future[Committed]:
         """Write to the store."""
@@ -107,6 +110,9 @@ class Journaling:
         self._desk = desk
         self._owner = owner
         self._tail: list[_Line] = []
+        self._shown: bytes | None = None  # the status from the next commit on
+        self._told: bytes | None = None  # the same as a fact
+        self._facts: list[bytes] = []  # told with the next entries
         self._written = Written()
         self._to_send: deque[Commit] = deque()  # the first is under way; several while the store is mended
 
@@ -114,6 +120,17 @@ class Journaling:
     def is_writing(self) -> bool:
         """Whether a commit is under way."""
         return bool(self._to_send)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every entry is committed."""
+        return not (self._to_send or self._tail)
+
+    def show(self, document: bytes) -> None:
+        """Show this status from the next commit on. CodecFailed."""
+        payloads = self._desk.payloads
+        self._told = dump_fact(FactType.status, load_json(document), payloads)
+        self._shown = payloads.seal(document)
 
     def add(self, raw: bytes, *, consumed: int = 0, effects: tuple[Effect, ...] = ()) -> None:
         """Take an entry for the next commit, with the message that it takes over, if any, and what it does to others.
@@ -124,19 +141,23 @@ class Journaling:
         if fault is not None:
             raise LimitExceeded(fault)
         if passes_warning(self._length, self._bytes, 1, len(raw)):
-            self._owner.note(logging.WARNING, "journal past a fifth of its limit: %d entries", self._length + 1)
+            self._warn(self._length + 1, self._bytes + len(raw))
         self._length += 1
         self._bytes += len(raw)
         self._tail.append(_Line(raw, consumed, effects))
 
     def flush(self, last: Last | None) -> None:
         """Send what is not committed, and last of all the ending, if there is one, unless a commit is under way."""
-        if self._to_send or not (self._tail or last):
+        if self._to_send or not (self._tail or last or self._shown is not None):
             return
         lines = self._take()
         if self._tail:
             last = None
         dossier, self.dossier = self.dossier, None
+        if self._told is not None:
+            self._facts.append(self._told)
+        shown, self._shown, self._told = self._shown, None, None
+        facts = self._take_facts() if lines or last else ()
         self._to_send.append(
             Commit(
                 token=self._token,
@@ -146,11 +167,25 @@ class Journaling:
                 ending=None if last is None else last.ending,
                 claim=self._desk.claim_request() if last is not None else None,
                 dossier=dossier,
+                shown=shown,
+                facts=facts,
                 consumed=tuple(each.consumed for each in lines if each.consumed) + (last.consumed if last else ()),
                 effects=tuple(effect for each in lines for effect in each.effects) + (last.effects if last else ()),
             )
         )
         self._send(self._to_send[0])
+
+    def _warn(self, entries: int, size: int) -> None:
+        """While there is time to change the workflow."""
+        share = journal_share(entries, size)
+        self._owner.note(logging.WARNING, "journal past a fifth of its limit: %d entries, %d bytes", entries, size)
+        data: Json = {"entries": entries, "bytes": size, "share": share}
+        self._facts.append(dump_fact(FactType.journal_warning, data, self._desk.payloads))
+
+    def _take_facts(self) -> tuple[bytes, ...]:
+        """What is to be told: facts go with entries or an ending, for by these a repetition is known."""
+        facts, self._facts = tuple(self._facts), []
+        return facts
 
     def _take(self) -> list[_Line]:
         """The beginning of what is to be written: as much as one write may do."""

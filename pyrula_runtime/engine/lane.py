@@ -63,6 +63,7 @@ class Lane:
         commons = commons or Commons(setup.slots.capacity)
         self.lock_ttl_ms = setup.lock_ttl_ms
         self.payloads = setup.payloads
+        self.replay = setup.replay
         self.turns_done = 0
         self._setup = setup
         self._presence = setup.presence
@@ -276,6 +277,11 @@ class Lane:
             self._route(claims)
         else:
             self._setup.free_slot()
+
+    def again(self, turn: Turn) -> None:
+        turn.suspend()
+        self._forget(turn)
+        self._intake.hand_back(turn.claim)
 
     def lost(self, turn: Turn, reason: str) -> None:
         log.warning("turn ended: %s", reason, extra=self._of(turn))

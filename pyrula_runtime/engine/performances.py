@@ -22,6 +22,11 @@ class Performances:
         """Whether any step is performed, or will be."""
         return bool(self._running or self._waiting)
 
+    @property
+    def are_resting(self) -> bool:
+        """Whether no step is performed; some may be about to begin."""
+        return not self._running
+
     def add(self, steps: Iterable[Asked], after: int) -> None:
         """Perform these when so many entries of the journal are committed."""
         self._waiting.extend((after, asked) for asked in steps)

@@ -17,26 +17,27 @@ from pyrula_runtime.stores.protocol import Claim, Dossier
 
 
 class Probation:
-    """One suspect's, for one turn."""
+    """One run's, for one turn."""
 
     def __init__(self, claim: Claim) -> None:
-        record = load_record(claim.dossier.record)
-        self.reward: Dossier = dossier_of(cleared(record))  # what the run's dossier becomes
-        self._places = set(opened_at(record))
-
-    @classmethod
-    def of(cls, claim: Claim) -> Probation | None:
-        """That of a claimed run; None if it is no suspect."""
-        return cls(claim) if claim.dossier.is_suspect else None
+        """That of a claimed run; of one that is no suspect it is over."""
+        self._record = load_record(claim.dossier.record) if claim.dossier.is_suspect else None
+        self._places = set(opened_at(self._record)) if self._record is not None else set()
 
     def begins(self, op_ids: Iterable[str]) -> None:
         """The turn performs these; what it performs first is the place if no other is known."""
-        if not self._places:
+        if self._record is not None and not self._places:
             self._places = set(op_ids)
 
     def passes(self, entry: Entry) -> bool:
         """Note an entry of the journal, recorded before or new; whether with it the last place is behind the run."""
-        if not isinstance(entry, Completed | Failed | Withdrawn) or entry.op.op_id not in self._places:
+        if not self._places or not isinstance(entry, Completed | Failed | Withdrawn):
             return False
+        was_there = entry.op.op_id in self._places
         self._places.discard(entry.op.op_id)
-        return not self._places
+        return was_there and not self._places
+
+    def end(self) -> Dossier | None:
+        """Nothing is held against the run any more: what its dossier becomes; None if it is as it should be."""
+        record, self._record, self._places = self._record, None, set()
+        return None if record is None else dossier_of(cleared(record))

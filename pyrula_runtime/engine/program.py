@@ -128,6 +128,12 @@ class Operations(Protocol):
     def continue_as_new(self, given: bytes) -> NoReturn:
         """End here and go on as new, with this JSON document for an input."""
 
+    def patched(self, name: str) -> bool:
+        """Whether the run goes the new way here: for ever so, if it does, and never, if it has passed here before."""
+
+    def show(self, document: bytes) -> None:
+        """Set what the run shows to people, a JSON object."""
+
     def derive(self, name: str) -> bytes:
         """32 bytes that belong to the next call of this name in this branch."""
 
@@ -160,6 +166,12 @@ class SyncOperations(Protocol):
 
     def continue_as_new(self, given: bytes) -> NoReturn:
         """End here and go on as new, with this JSON document for an input."""
+
+    def patched(self, name: str) -> bool:
+        """Whether the run goes the new way here: for ever so, if it does, and never, if it has passed here before."""
+
+    def show(self, document: bytes) -> None:
+        """Set what the run shows to people, a JSON object."""
 
     def derive(self, name: str) -> bytes:
         """32 bytes that belong to the next call of this name."""

@@ -19,7 +19,7 @@ from typing import Any, NoReturn, Protocol
 from pyrula_runtime.core.entries import Op
 from pyrula_runtime.core.errors import ContinuesAsNew, TurnSuspended, UsageError
 from pyrula_runtime.core.ids import Branch, derived_bytes
-from pyrula_runtime.engine.body import ELSEWHERE, BodyPort, op_of
+from pyrula_runtime.engine.body import ELSEWHERE, BodyPort, op_of, patch_of
 from pyrula_runtime.engine.posting import post
 from pyrula_runtime.engine.program import ChildCall, Request
 from pyrula_runtime.engine.threads import Job
@@ -137,6 +137,13 @@ class SyncBody:
         self._begun.add(op.op_id)
         answer.put(self._port.child_id(op) if is_begun else None)
 
+    def _marked(self, op: Op, answers: queue.SimpleQueue[bool | None]) -> None:
+        answers.put(None if self._over else self._port.marks.patched(op))
+
+    def _showed(self, document: bytes) -> None:
+        if not self._over:
+            self._port.marks.show(document)
+
     def _limited(self, op: Op, request: Request) -> None:
         if not self._over:
             self._limits.add(op.op_id)
@@ -210,8 +217,22 @@ class SyncBody:
         finally:
             post(self._lane, self._unlimited, op)
 
+    def patched(self, name: str) -> bool:
+        op, answers = patch_of(name, self._branch()), queue.SimpleQueue[bool | None]()
+        self._stay.leave()
+        post(self._lane, self._marked, op, answers)
+        answer = answers.get()
+        self._stay.enter()
+        if answer is None:
+            raise TurnSuspended
+        return answer
+
+    def show(self, document: bytes) -> None:
+        self._branch()
+        post(self._lane, self._showed, document)
+
     def derive(self, name: str) -> bytes:
-        return derived_bytes(self.run_id, self._branch().op_id(name))
+        return derived_bytes(self._port.marks.run_here(self.run_id), self._branch().op_id(name))
 
     def now_ms(self) -> int:
         return self._port.now_ms()

@@ -31,16 +31,10 @@ from pyrula_runtime.core.entries import (
     Op,
     OpEntry,
     OpKind,
-    Started,
     Withdrawn,
+    is_own_doing,
 )
-from pyrula_runtime.core.errors import (
-    BodyStuck,
-    CodecFailed,
-    InputError,
-    JournalMismatch,
-    LimitExceeded,
-)
+from pyrula_runtime.core.errors import BodyStuck, CodecFailed, InputError, JournalMismatch, LimitExceeded
 from pyrula_runtime.core.waiting import child_letters, given_back
 from pyrula_runtime.engine import endings
 from pyrula_runtime.engine.alarm import Alarm
@@ -49,6 +43,7 @@ from pyrula_runtime.engine.failure import raised_for
 from pyrula_runtime.engine.host import Host, Performing
 from pyrula_runtime.engine.journaling import Journaling, Last, storable
 from pyrula_runtime.engine.kin import Kin
+from pyrula_runtime.engine.marks import Marks
 from pyrula_runtime.engine.performances import Performances
 from pyrula_runtime.engine.probation import Probation
 from pyrula_runtime.engine.program import ChildCall, EmitCall, Program, Request, StepCall, TellCall, WaitCall
@@ -75,7 +70,7 @@ class Turn:
         self.is_over = False
         self._host = host
         self._cursor = Cursor(journal)
-        self._now_ms = claim.started_ms
+        self._now_ms = self._cursor.began_ms or claim.started_ms
         self.store_ms = StoreTime(claim.now_ms, host.mono_ms)
         self._requests: dict[str, Request] = {}
         self._coming: deque[Entry] = deque()  # what steps have to tell
@@ -85,9 +80,10 @@ class Turn:
         self._waits = Waits(given_back(journal), claim.inbox, claim.inbox_len)
         self._blows = Blows(claim, program, journal, self._cursor)
         self._alarm = Alarm(self._look_again)
-        self._probation = Probation.of(claim)
+        self._probation = Probation(claim)
         self._journal = Journaling(claim, host, self)
         self._kin = Kin(claim, journal, self._requests, host)
+        self.marks = Marks(self._cursor, self._journal, self._record, self._fail, self.store_ms)
         self._body = host.make_body(self)
 
     # life
@@ -101,8 +97,7 @@ class Turn:
             self._flush()
             return
         self._body.start()
-        if self._body.is_parked:
-            self._pump()
+        self.parked()
 
     def cancel(self) -> None:
         """The run's cancellation was requested."""
@@ -121,10 +116,9 @@ class Turn:
 
     def suspend(self) -> None:
         """End the turn here and now, without a trace: whoever claims the run next goes on from the last commit."""
-        if self.is_over:
-            return
-        self._stop()
-        self._body.suspend()
+        if not self.is_over:
+            self._stop()
+            self._body.suspend()
 
     # what the body reports (BodyPort)
 
@@ -211,8 +205,7 @@ class Turn:
             while self._body.is_parked and self._fault is None and self._last is None and not self.is_over:
                 if self._cursor.replaying:
                     entry = self._cursor.replay_next()
-                    if self._probation is not None:
-                        self._probation.passes(entry)
+                    self._probation.passes(entry)
                     self._let_in(entry)
                 elif not self._let_in_next_live():
                     if not self._cursor.waits():
@@ -252,8 +245,7 @@ class Turn:
                 case TellCall() | EmitCall():
                     self._coming.append(Completed(op=asked.op, at_ms=self.store_ms(), value=None))
         self._steps.add(steps, self._cursor.length)
-        if self._probation is not None:
-            self._probation.begins(asked.op.op_id for asked in steps)
+        self._probation.begins(asked.op.op_id for asked in steps)
 
     def _next_entry(self) -> Entry | None:
         """What is to be recorded next, if anything has come."""
@@ -266,8 +258,9 @@ class Turn:
 
     def _let_in(self, entry: Entry) -> None:
         """One entry enters the body; the body runs until it is parked again or has ended."""
-        if not isinstance(entry, Withdrawn | Started):  # live these do not come in, so they must not move time
-            self._now_ms = max(self._now_ms, entry.at_ms)
+        if is_own_doing(entry):  # live it does not come in, so it must not move time
+            return
+        self._now_ms = max(self._now_ms, entry.at_ms)
         match entry:
             case Completed(op=op, value=value) if self._cursor.wants(op):
                 try:
@@ -279,7 +272,7 @@ class Turn:
             case CancelRequested() | DeadlinePassed() if self._blows.strikes(entry):
                 self._body.strike()
             case _:
-                pass  # attempts, withdrawals and outcomes nobody waits for do not enter the body
+                pass  # attempts and outcomes nobody waits for do not enter the body
 
     # writing
 
@@ -290,18 +283,20 @@ class Turn:
             message = entry.message if isinstance(entry, Completed | Failed) else 0
             self._journal.add(raw, consumed=message, effects=self._kin.effects_of(entry))
         except (LimitExceeded, CodecFailed) as fault:
-            self._fault = self._fault or fault
+            self._fail(fault)
         self._cursor.append(entry)
         if self._fault is not None:
             return entry
-        if self._probation is not None and self._probation.passes(entry):
+        if self._probation.passes(entry):
             self._is_cleared()
         return entry
 
+    def _fail(self, fault: Exception) -> None:
+        self._fault = self._fault or fault
+
     def _is_cleared(self) -> None:
         """Nothing is held against the run any more, from the next commit on."""
-        if self._probation is not None:
-            self._journal.dossier, self._probation = self._probation.reward, None
+        self._journal.dossier = self._probation.end() or self._journal.dossier
 
     def _flush(self) -> None:
         """Send what is not committed; start what may start; or end the turn if there is nothing to do but to wait."""
@@ -356,7 +351,16 @@ class Turn:
         self._waits.tell(reply.inbox_len)
         if reply.cancel_requested:
             self.cancel()
-        self._flush()
+        if self._host.replay == "always" and self._can_be_replayed():
+            self._host.again(self)
+        else:
+            self._flush()
+
+    def _can_be_replayed(self) -> bool:
+        """Whether this turn has brought the run on, and nothing is under way or unwritten that would be done again."""
+        has_grown = self._journal.committed > self.claim.journal_len
+        is_at_rest = self._steps.are_resting and self._journal.is_settled and self._body.is_parked
+        return has_grown and is_at_rest and not (self._coming or self._last or self.is_over)
 
     def refused(self, reason: str) -> None:
         self.suspend()

@@ -18,11 +18,13 @@ from uuid import UUID
 from pyrula_runtime.client.submittable import Submittable
 from pyrula_runtime.client.submitting import encode
 from pyrula_runtime.core.errors import UsageError
+from pyrula_runtime.core.ids import checked_name
 from pyrula_runtime.engine.current import Current, current
 from pyrula_runtime.engine.program import Operations, Request, SyncOperations
 from pyrula_runtime.workflows.children import ChildHandle, SyncChildHandle, child_call
 from pyrula_runtime.workflows.logs import BodyLog
 from pyrula_runtime.workflows.racing import First, check_any, first
+from pyrula_runtime.workflows.showing import status_document
 from pyrula_runtime.workflows.starting import emit_call
 from pyrula_runtime.workflows.steps import step_call
 from pyrula_runtime.workflows.time_limit import TimeLimit
@@ -72,6 +74,22 @@ class _Context:
     def now(self) -> datetime:
         """The time, in UTC, of the newest thing that the body has learnt; it stands still in between."""
         return _EPOCH + timedelta(milliseconds=self._operations.now_ms())
+
+    def patched(self, id: str) -> bool:
+        """Whether this run goes the new way at this place of the code, which `id` names.
+
+        A run that passed here before the change goes the old way, False, in every replay. Any other goes the new way,
+        True, and that is recorded. When no run of the old way is left, the call and the old way can be removed.
+        """
+        return self._operations.patched(checked_name(id, "patch"))
+
+    def set_status(self, status: dict[str, Any]) -> None:
+        """Show this to whoever looks at the run from now on, in place of what it showed before.
+
+        A small object of JSON, such as `{"stage": "packing", "done": 3}`. It is no step, costs nothing in a replay, and
+        becomes an event of the run as well (see RunHandle.events).
+        """
+        self._operations.show(status_document(status))
 
     def uuid4(self) -> UUID:
         """A random UUID."""

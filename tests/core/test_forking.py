@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyrula_runtime.core.cursor import Cursor
-from pyrula_runtime.core.entries import Completed, Entry, Forked, Op, OpKind, Requeued, Started, in_force
+from pyrula_runtime.core.entries import Completed, Entry, Forked, Op, OpKind, Requeued, Started
 from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.forking import copied, copied_message, fork_from, signals_again
 from pyrula_runtime.core.tree import OnEnd
@@ -56,8 +56,9 @@ def test_a_long_journal_is_not_told_in_full() -> None:
 def test_a_fork_starts_anew_what_has_no_outcome() -> None:
     a, c = (Started(op=op(op_id), at_ms=1, child_id=f"r/{op_id}", on_end=OnEnd.cancel) for op_id in ("a#1", "c#1"))
     failed_once = attempt("a#1", 1)
-    journal: list[Entry] = [a, c, attempt("b#1", 1), failed_once, A, Forked(at_ms=9, source="s", started_ms=1), B]
-    assert in_force(journal) == [(0, a), (3, failed_once), (4, A), (6, B)]
+    journal: list[Entry] = [a, c, attempt("b#1", 1), failed_once, A, C]
+    assert copied(journal, 5) == [0, 3, 4]
+    assert copied(journal, 6) == [0, 1, 3, 4, 5]
 
 
 def heard(name: str, message: int) -> Completed:

@@ -17,6 +17,7 @@ from pyrula_runtime.engine.codec import load_entry
 from pyrula_runtime.engine.payloads import PLAIN
 from pyrula_runtime.engine.program import ChildCall, Operations, Program, StepCall, TellCall, WaitCall
 from pyrula_runtime.engine.turn import Turn
+from pyrula_runtime.options import Replay
 from pyrula_runtime.stores.protocol import Append, Claim, ClaimRequest, Commit, Committed, NewRun
 
 
@@ -110,6 +111,7 @@ class FakeHost:
     """Keeps what the turn did, in order; `log` names steps begun and commits sent."""
 
     lock_ttl_ms = 30_000
+    replay: Replay = "when-resumed"
     payloads = PLAIN
 
     def __init__(self) -> None:
@@ -160,6 +162,10 @@ class FakeHost:
 
     def adopt(self, claims: Sequence[Claim]) -> None:
         self.accepted += claims
+
+    def again(self, turn: Turn) -> None:
+        self.log.append("again")
+        turn.suspend()
 
     def over(self, turn: Turn, claims: Sequence[Claim] | None) -> None:
         self.log.append("over")

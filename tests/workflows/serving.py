@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pyrula.workflows import RunHandle, RunStatus, WorkflowClient, open_store
-from pyrula_runtime.options import Isolation, WorkerOptions
+from pyrula_runtime.options import Isolation, Replay, WorkerOptions
 from pyrula_runtime.worker import Worker, WorkerSetup
 from pyrula_runtime.workflows.programs import program_of
 from pyrula_runtime.workflows.workflow import Workflow
@@ -25,12 +25,14 @@ def url_in(folder: Path) -> str:
 
 
 @asynccontextmanager
-async def worker_in(folder: Path, *workflows: Workflow[..., Any, Any]) -> AsyncIterator[Worker]:
+async def worker_in(
+    folder: Path, *workflows: Workflow[..., Any, Any], replay: Replay = "when-resumed"
+) -> AsyncIterator[Worker]:
     """A worker that serves these workflows from the folder's store until the end of the block."""
     setup = WorkerSetup(
         programs=[program_of(each) for each in workflows],
         store=open_store(url_in(folder)),
-        options=WorkerOptions(shutdown_grace=1, cancel_timeout=2, isolation=ISOLATION),
+        options=WorkerOptions(shutdown_grace=1, cancel_timeout=2, isolation=ISOLATION, replay=replay),
         runtime_dir=folder / "run",
     )
     worker = Worker(setup)
@@ -43,9 +45,11 @@ async def worker_in(folder: Path, *workflows: Workflow[..., Any, Any]) -> AsyncI
 
 
 @asynccontextmanager
-async def served(folder: Path, *workflows: Workflow[..., Any, Any]) -> AsyncIterator[WorkflowClient]:
+async def served(
+    folder: Path, *workflows: Workflow[..., Any, Any], replay: Replay = "when-resumed"
+) -> AsyncIterator[WorkflowClient]:
     """A client of a store whose runs of these workflows are executed."""
-    async with WorkflowClient(open_store(url_in(folder))) as client, worker_in(folder, *workflows):
+    async with WorkflowClient(open_store(url_in(folder))) as client, worker_in(folder, *workflows, replay=replay):
         yield client
 
 
