@@ -41,7 +41,7 @@ def crash_everywhere(
     workflows: Sequence[AnyWorkflow] = (),
     fakes: Mapping[Any, Any] | None = None,
     start: datetime = START,
-    patience: float = 10.0,
+    patience: float = 30.0,
 ) -> Sequence[str]:
     """Play a story once for each place at which a worker can crash; the places, if nothing differs anywhere.
 

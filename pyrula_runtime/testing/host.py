@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -95,7 +96,7 @@ class SimulatedHost:
         """Go on, as `playing.play` has it, for at most so much time (None: any)."""
 
         async def act() -> Rest:
-            self.loop.patience_s = self._patience_s
+            self.loop.deadline_s = time.monotonic() + self._patience_s
             limit_ms = None if for_ms is None else self.clock.wall_ms() + for_ms
             return await play(self.stage, self.loop, is_content, limit_ms)
 

@@ -53,7 +53,7 @@ class SkippingLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.is_at_work: Callable[[], bool] = lambda: False
-        self.patience_s = 0.0  # how much longer to wait for those at work
+        self.deadline_s = 0.0  # until when to wait for those at work, on the host's monotonic clock
         self._selector_of_ours = _Selector()
         self._selector_of_ours.rest = self._rest
         self._waiter: asyncio.Future[Quiet] | None = None
@@ -112,18 +112,15 @@ class SkippingLoop(asyncio.SelectorEventLoop):
         if self._worked_at_ms != self.clock.mono_ms():
             self._worked_at_ms, self._worked_s = self.clock.mono_ms(), 0.0
         left_s = math.inf if timeout is None else max(timeout - self._worked_s, 0.0)
-        before = time.monotonic()
-        ready = self._selector_of_ours.look(min(left_s, self.patience_s))
-        waited_s = time.monotonic() - before
+        before_s = time.monotonic()
+        patience_s = max(self.deadline_s - before_s, 0.0)
+        ready = self._selector_of_ours.look(min(left_s, patience_s))
         if ready:
-            self._worked_s += waited_s
-            self.patience_s = max(self.patience_s - waited_s, 0.0)
+            self._worked_s += time.monotonic() - before_s
             return ready
-        if timeout is not None and left_s <= self.patience_s:
-            self.patience_s -= left_s
+        if timeout is not None and left_s <= patience_s:
             self.clock.move(_whole_ms(timeout))
             return []
-        self.patience_s = 0.0
         return self._tell(Quiet(timer_ms=None, is_late=True))
 
     def _tell(self, quiet: Quiet) -> list[Any]:

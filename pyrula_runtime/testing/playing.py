@@ -6,6 +6,7 @@ not, and whoever plays is not content yet, the clock moves to the loop's next ti
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from enum import Enum
 
@@ -19,7 +20,7 @@ class Rest(Enum):
     content = "content"  # what was waited for has come
     limit = "limit"  # time would pass the limit
     stuck = "stuck"  # nothing will ever happen
-    late = "late"  # somebody is at work for longer than was to be waited
+    late = "late"  # it goes on, or somebody is at work, for longer than was to be waited
 
 
 async def play(stage: Stage, loop: SkippingLoop, is_content: Callable[[], bool], limit_ms: int | None) -> Rest:
@@ -27,7 +28,7 @@ async def play(stage: Stage, loop: SkippingLoop, is_content: Callable[[], bool],
     clock = loop.clock
     while True:
         quiet = await loop.quiet()
-        if quiet.is_late:
+        if quiet.is_late or time.monotonic() > loop.deadline_s:
             return Rest.late
         if await stage.look():
             continue

@@ -49,7 +49,7 @@ class Simulation:
         start: datetime = START,
         always_replay: bool = False,
         crash_at: int = 0,
-        patience: float = 10.0,
+        patience: float = 30.0,
     ) -> None:
         """Nothing runs yet.
 
@@ -60,7 +60,8 @@ class Simulation:
         always_replay: whether runs are replayed from their journals after each commit, which finds code that does not
             repeat itself.
         crash_at: the place, counted from 1, at which the worker crashes and another takes over; see crash_everywhere.
-        patience: seconds of real time that one call waits for code that is at work in a thread or on a socket.
+        patience: seconds of real time that one call may take, for code that waits in a thread or on a socket, or for
+            a workflow that never ends.
         """
         if start.tzinfo is None:
             raise UsageError(f"start={start!r} must have a time zone, as in datetime(2024, 1, 1, tzinfo=UTC)")
@@ -221,5 +222,5 @@ class Simulation:
     def _play(self, is_content: Callable[[], bool], for_ms: int | None) -> Rest:
         rest = self._host.play(is_content, for_ms)
         if rest is Rest.late:
-            raise why_late(self._patience_s, self._host.stage.at_work(), self._host.stage.threads_at_work())
+            raise why_late(self._patience_s, self.now, self._host.stage.at_work(), self._host.stage.threads_at_work())
         return rest

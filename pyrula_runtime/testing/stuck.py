@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 
 from pyrula_runtime.client.submittable import known
 from pyrula_runtime.core.entries import Op, OpKind
@@ -25,11 +26,16 @@ def why_stuck(records: Iterable[RunRecord], waits_for: Callable[[str], Sequence[
     return SimulationStuck(" ".join(told))
 
 
-def why_late(patience_s: float, on_loop: Sequence[Current], threads: int) -> SimulationStuck:
-    """Code was at work for too long."""
+def why_late(patience_s: float, now: datetime, on_loop: Sequence[Current], threads: int) -> SimulationStuck:
+    """One call took too long."""
     steps = [f"step {each.step!r} of run {each.run_id} (attempt {each.attempt})" for each in on_loop]
     if threads:
         steps.append(f"code in {threads} {'thread' if threads == 1 else 'threads'}")
+    if not steps:
+        return SimulationStuck(
+            f"It goes on and on: after {patience_s:g} s of real time it is {now:%Y-%m-%d %H:%M} in the simulation. "
+            f"Let a workflow that never ends run for a while, with simulation.advance(...), or give more patience=..."
+        )
     return SimulationStuck(
         f"{', '.join(steps)} is still at work after {patience_s:g} s of real time. What it waits for has to come from "
         f"outside: fake the step, or give the simulation more patience=..."

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from datetime import UTC, datetime, timedelta
+from socketserver import StreamRequestHandler, ThreadingTCPServer
 
 import pytest
 
@@ -98,6 +100,48 @@ async def simulated_too_long(ctx: WorkflowContext) -> None:
 
 
 @workflow
+async def simulated_for_ever(ctx: WorkflowContext) -> None:
+    while True:
+        await ctx.step(naps, 0.0)
+        await ctx.sleep(60)
+
+
+class Echo(StreamRequestHandler):
+    """Says again what it hears."""
+
+    def handle(self) -> None:
+        self.wfile.write(self.rfile.readline())
+
+
+@step
+async def ask_others(port: int) -> str:
+    async with asyncio.timeout(60):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"hello\n")
+        answer = await reader.readline()
+        writer.close()
+        await writer.wait_closed()
+        return answer.decode().strip()
+
+
+@step
+async def ask_a_process() -> str:
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", "print(3 + 4)", stdout=asyncio.subprocess.PIPE)
+    said, _ = await process.communicate()
+    return said.decode().strip()
+
+
+@workflow
+async def simulated_call(ctx: WorkflowContext, port: int) -> str:
+    return await ctx.step(ask_others, port)
+
+
+@workflow
+async def simulated_process(ctx: WorkflowContext) -> str:
+    return await ctx.step(ask_a_process)
+
+
+@workflow
 async def simulated_race(ctx: WorkflowContext) -> list[float]:
     order: list[float] = []
 
@@ -177,6 +221,34 @@ def test_the_timeout_of_a_workflow_passes_too() -> None:
 def test_code_that_never_ends_is_named_instead_of_waited_for() -> None:
     with Simulation(patience=0.05) as simulation, pytest.raises(SimulationStuck, match=r"step 'hangs_for_ever' .* is"):
         simulation.run(simulated_step_of, "hangs_for_ever")
+
+
+def test_what_never_ends_is_told_instead_of_waited_for() -> None:
+    with Simulation(patience=0.2) as simulation:
+        run = simulation.start(simulated_for_ever)
+        with pytest.raises(SimulationStuck, match=r"It goes on and on: after 0.2 s of real time it is 20\d\d-"):
+            run.result()
+        assert run.status is RunStatus.waiting
+    with Simulation() as simulation:
+        run = simulation.start(simulated_for_ever)
+        simulation.advance(3600)
+        assert run.steps == ["naps"] * 61
+
+
+def test_no_time_passes_while_a_step_waits_for_an_answer_of_others() -> None:
+    with ThreadingTCPServer(("127.0.0.1", 0), Echo) as server, Simulation() as simulation:
+        threading.Thread(target=server.serve_forever, args=(0.01,)).start()
+        try:
+            run = simulation.run(simulated_call, server.server_address[1])
+        finally:
+            server.shutdown()
+        assert (run.result(), simulation.now) == ("hello", START)
+
+
+def test_no_time_passes_while_a_step_waits_for_a_process() -> None:
+    with Simulation() as simulation:
+        assert simulation.run(simulated_process).result() == "7"
+        assert simulation.now == START
 
 
 @pytest.mark.parametrize("span", [-1, float("inf"), timedelta(seconds=-1)])
