@@ -103,6 +103,7 @@ runs = Group(
         "list": ("runs", "list_runs"),
         "show": ("show", "show"),
         "why": ("why", "why"),
+        "signal": ("signalling", "send"),
         "cancel": ("acts", "cancel"),
         "pause": ("acts", "pause"),
         "resume": ("acts", "resume"),

@@ -68,6 +68,11 @@ async def order(ctx, x: int = 1) -> int:
 
 
 @workflow
+async def approved(ctx) -> list:
+    return [await ctx.wait_signal("approve"), await ctx.wait_signal("approve")]
+
+
+@workflow
 async def broken(ctx) -> None:
     await ctx.step(fails)
 

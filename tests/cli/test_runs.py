@@ -39,6 +39,20 @@ def test_input_comes_from_stdin_and_from_a_file(site: Site) -> None:
     assert site.document("runs", "show", site.answer("submit", "order"))["input"] == {}
 
 
+def test_a_run_gets_its_signals(site: Site) -> None:
+    run_id = site.answer("submit", "approved")
+    sent = site.answer("runs", "signal", run_id, "approve", '{"by": "Ann"}', "--message-id", "1")
+    assert sent == f"{run_id}: signal 'approve' sent"
+    site.answer("runs", "signal", run_id, "approve", '{"by": "Bob"}', "--message-id", "1")
+    site.answer("runs", "signal", run_id, "approve")
+    worker = site.serving()
+    done = site.pyrula("submit", "approved", "--run-id", run_id, "--wait")
+    assert done.stdout == '[{"by":"Ann"},null]\n'
+    late = site.pyrula("runs", "signal", run_id, "approve")
+    assert (late.returncode, "has ended: signal 'approve' was not kept" in late.stderr) == (2, True)
+    assert worker.stop() == 0
+
+
 def test_an_idempotency_key_submits_once(site: Site) -> None:
     first = site.answer("submit", "order", "--idempotency-key", "k-1")
     assert site.answer("submit", "order", "--idempotency-key", "k-1") == first
