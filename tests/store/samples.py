@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import count
 
 from pyrula_runtime.core.ids import run_id
@@ -28,6 +29,15 @@ from pyrula_runtime.stores.protocol import (
 TTL_MS = 30_000
 DAY_MS = 86_400_000
 _ages = count(1_700_000_000_000)
+_homes = [""]
+
+
+@contextmanager
+def at_home(shard: int) -> Iterator[None]:
+    """Have all runs made here live in this shard, where a store has several."""
+    _homes.append(f"-{shard:x}" if shard else "")
+    yield
+    _homes.pop()
 
 
 def new_run(
@@ -40,7 +50,7 @@ def new_run(
     run: str | None = None,
 ) -> NewRun:
     return NewRun(
-        run_id=run or run_id(next(_ages), os.urandom(10)),
+        run_id=run or run_id(next(_ages), os.urandom(10)) + _homes[-1],
         workflow=workflow,
         version=version,
         input=input_,

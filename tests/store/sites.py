@@ -114,6 +114,3 @@ SITES: dict[str, Callable[[Path], Site]] = {
 # every other kind of server there is: the oldest that is served, and the host's own
 OTHER_SERVERS = [kind for kind in kinds_of_server() if kind != "valkey"]
 SITES |= {kind: partial(valkey_site, kind=kind) for kind in OTHER_SERVERS}
-# What strikes another shard is carried there a moment after the answer: `contract/waiting` looks at once.
-CANNOT_WAIT = SITES.keys() & {"shards", "cluster_shards"}
-WAITING = [kind for kind in SITES if kind not in CANNOT_WAIT]

@@ -29,7 +29,7 @@ from pyrula_runtime.stores import protocol as p
 from pyrula_runtime.stores.memory.store import MemoryStore
 from pyrula_runtime.stores.memory.world import World
 from tests.store.samples import DAY_MS, TTL_MS, new_run, worker
-from tests.store.sites import CANNOT_WAIT, SITES
+from tests.store.sites import SITES
 
 Pair = tuple[Token, Token]  # the same claim in the model and in the store
 
@@ -147,8 +147,7 @@ class Histories(RuleBasedStateMachine):
             except UsageError as error:
                 return str(error)
 
-        answer = self.loop.run_until_complete(perform())
-        return _without_inbox(answer) if self.kind in CANNOT_WAIT else answer
+        return self.loop.run_until_complete(perform())
 
     def same(self, call: Callable[[p.Store], Awaitable[Any]], *, again: bool = False) -> Any:
         modelled, real = self.run(call, again=again)
@@ -288,21 +287,6 @@ class Histories(RuleBasedStateMachine):
 def new_id(number: int) -> str:
     """An id as stores make them, the same for the same number."""
     return run_id(1_700_000_000_000 + number, bytes(10))
-
-
-def _without_inbox(answer: Any) -> Any:
-    """An answer without what only a store tells that can wait."""
-    match answer:
-        case p.Claim():
-            return replace(answer, inbox=(), inbox_len=0)
-        case p.Committed():
-            return replace(answer, inbox_len=0, claims=_without_inbox(answer.claims))
-        case p.Renewed():
-            return replace(answer, inbox={})
-        case tuple():
-            return tuple(map(_without_inbox, answer))
-        case _:
-            return answer
 
 
 def _plain(claim: p.Claim) -> p.Claim:

@@ -1,4 +1,4 @@
-"""Every kind of store that can wait; which cannot yet is said in `tests.store.sites.CANNOT_WAIT`, and only there."""
+"""Every kind of store."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 
 from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import Store
-from tests.store.sites import SITES, WAITING, Site
+from tests.store.sites import SITES, Site
 
 # a cluster is six processes: one for the whole suite is enough
-KINDS = [pytest.param(kind, marks=[pytest.mark.xdist_group(kind)] if "cluster" in kind else []) for kind in WAITING]
+KINDS = [pytest.param(kind, marks=[pytest.mark.xdist_group("cluster")] if "cluster" in kind else []) for kind in SITES]
 
 
 @pytest.fixture(params=KINDS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import CLEAN, Append, Dossier, Release, Store
-from tests.store.samples import TTL_MS, appending, claimed, new_run, request
+from tests.store.samples import DAY_MS, TTL_MS, appending, claimed, new_run, request, worker
 
 QUEUED = RunStatus.queued
 
@@ -109,6 +109,7 @@ async def test_a_lock_that_has_exactly_ended_its_life_is_not_lapsed_yet(store: S
 
 
 async def test_after_an_outage_every_lock_gets_one_more_life_once(store: Store, clock: ManualClock) -> None:
+    await store.beat(worker("w-1"), DAY_MS)  # as workers do all the time
     claim, dead = await claimed(store), await claimed(store, "w-2")
     clock.move(TTL_MS * 2)  # nobody could reach the store
     outage = await store.reclaim_lapsed(QUEUED, TTL_MS, 10)
@@ -116,6 +117,7 @@ async def test_after_an_outage_every_lock_gets_one_more_life_once(store: Store, 
     assert await lock_left(store, claim.token.run_id) == TTL_MS
     clock.move(TTL_MS // 2)
     await store.renew([claim.token], TTL_MS)
+    await store.beat(worker("w-1"), DAY_MS)
     clock.move(TTL_MS // 2 + 1)
     assert (await store.reclaim_lapsed(QUEUED, TTL_MS, 10)).run_ids == (dead.token.run_id,)
 

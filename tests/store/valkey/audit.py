@@ -19,32 +19,37 @@ def audit(address: Address, *, in_cluster: bool = False, shards: int = 1) -> lis
     """Every contradiction, one sentence each."""
     route = Route(address, 5, in_cluster=in_cluster)
     route.connect("audit").socket.close()  # by which it hears where the slots are
+    tags = [tag_of(address.namespace, shard) for shard in range(shards)]
     found: list[str] = []
-    for shard in range(shards):
-        tag = tag_of(address.namespace, shard)
-        connection = route.connect("audit", route.node_of(tag))
+    for node in {route.node_of(tag) for tag in tags}:
+        connection = route.connect("audit", node)
         try:
-            keys = _Keys(connection, tag)
-            found += [*_Runs(keys).problems(), *_waiting(keys), *_events(keys)]
+            there = _scan(connection, address.namespace)
+            for tag in tags:
+                if route.node_of(tag) == node:
+                    keys = _Keys(connection, tag, there)
+                    found += [*_Runs(keys).problems(), *_waiting(keys), *_events(keys)]
         finally:
             connection.socket.close()
     return found
 
 
+def _scan(connection: Connection, namespace: str) -> list[str]:
+    cursor: Argument = b"0"
+    found: list[str] = []
+    while True:
+        ((cursor, keys),) = connection.ask([("SCAN", cursor, "MATCH", f"py:{{{namespace}:*", "COUNT", 5000)])
+        found += [key.decode() for key in keys]
+        if cursor == b"0":
+            return found
+
+
 class _Keys:
     """What stands under a tag."""
 
-    def __init__(self, connection: Connection, tag: str) -> None:
+    def __init__(self, connection: Connection, tag: str, there: list[str]) -> None:
         self._connection, self._tag = connection, tag
-        self._keys = sorted(key.decode().removeprefix(tag) for key in self._scan())
-
-    def _scan(self) -> Iterator[bytes]:
-        cursor: Argument = b"0"
-        while True:
-            cursor, keys = self._ask("SCAN", cursor, "MATCH", f"{self._tag.replace('[', '')}*", "COUNT", 1000)
-            yield from keys
-            if cursor == b"0":
-                return
+        self._keys = sorted(key.removeprefix(tag) for key in there if key.startswith(tag))
 
     def _ask(self, *command: Argument) -> Any:
         (reply,) = self._connection.ask([command])
