@@ -91,6 +91,7 @@ def test_every_python_block_is_a_file_that_is_tried_here() -> None:
         "submit_by_name.py",
         "trip.py",
         "isolated.py",
+        "holiday.py",
         "nightly.py",
         "test_trip.py",
     }
@@ -129,6 +130,17 @@ def test_the_interview_is_held_on_a_loop_of_its_own(folder: Path) -> None:
         for _ in range(2):
             held = ran(folder, COMMAND, "submit", "interview", '{"questions": ["a", "b", "c"]}', "--wait")
             assert held.stdout.split('"')[1::2] == ["about a: yes", "about b: yes", "about c: yes"], held.stderr
+
+
+def test_the_holiday_is_granted_and_ends_early(folder: Path) -> None:
+    (payload,) = re.findall(r"signal RUN decision '(.*?)'", TEXT)
+    given = '{"name": "Ann", "days": 600}'
+    with serving(folder, "pyrula worker --workflow holiday"):
+        run_id = ran(folder, COMMAND, "submit", "holiday", given).stdout.strip()
+        ran(folder, COMMAND, "runs", "signal", run_id, "decision", payload)
+        ran(folder, COMMAND, "runs", "signal", run_id, "called back")
+        ended = ran(folder, COMMAND, "submit", "holiday", given, "--run-id", run_id, "--wait")
+    assert ended.stdout == '["Ann: back early, and the stand-in cancelled"]\n'
 
 
 def test_the_report_and_the_thanks_are_begun(folder: Path) -> None:
