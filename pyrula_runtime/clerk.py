@@ -255,11 +255,14 @@ class Clerk:
         """Count, prove the store if need be, tell; and rest for longer while nothing changes."""
         before = self._counts
         try:
-            if self._health.store_fault or self._clock.mono_ms() - self._proved_ms >= _PROOF_MS:
+            to_prove = self._health.store_fault or self._clock.mono_ms() - self._proved_ms >= _PROOF_MS
+            if to_prove:
                 await self._store.ping()
+            self._counts = await self._counted()
+            if to_prove:
+                # not before: a store that can be written and not counted would be asked again and again, without a rest
                 self._proved_ms = self._clock.mono_ms()
                 self._health.store_answered()
-            self._counts = await self._counted()
             self._pins = await self._pin_watch.look()
         except StoreUnavailable as error:
             self._health.store_failed(error)

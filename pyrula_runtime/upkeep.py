@@ -285,8 +285,9 @@ class Upkeep:
         )
         # first, because this one does not wait for ever: a beat would, behind whoever keeps the store's write lock
         await self._store.ping()
-        place.health.store_answered()
         await self._store.beat(record, _FORGET_MS)
+        # not before: where the one is possible and the other is not, each failure would ask for the next beat at once
+        place.health.store_answered()
 
     async def _beat_box(self) -> None:
         self._place.box.beat_control(self._mono_ms())

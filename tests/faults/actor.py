@@ -39,6 +39,7 @@ from tests.faults import waits as _waits  # noqa: F401 - importing them register
 from tests.faults import workflows as _defined  # noqa: F401 - the same
 from tests.faults.history import recorded
 from tests.faults.plan import Plan, Point, Tell
+from tests.store.valkey.shifted import Shifted
 
 Order = dict[str, Any]
 
@@ -73,7 +74,8 @@ def store_of(order: Order, tell: Tell) -> Store:
 def _opened(order: Order) -> Store:
     """The order's store; with measures of its own if a test has no time for the usual ones."""
     if order.get("settings"):
-        return ValkeyStore(order["store"], None, Settings(**order["settings"]))
+        kind = Shifted if order.get("shifted") else ValkeyStore
+        return kind(order["store"], None, Settings(**order["settings"]))
     return open_store(order["store"])
 
 

@@ -12,18 +12,20 @@ import time
 from pathlib import Path
 from typing import Any
 
+from pyrula_runtime.core.errors import StoreUnavailable
 from pyrula_runtime.core.status import RunStatus
 from tests.faults.check_history import check, history_of
 from tests.faults.history import final_runs, load
 from tests.faults.plan import Point
 from tests.faults.world import BRISK, Process, Visit, World
+from tests.store.samples import until
 
 HELD, MOVING, LATER = 3, 6, 3
 OPTIONS: dict[str, Any] = BRISK | {"orphan_scan_interval": 0.3}
 EVERY_RENEWAL = Point(verb="renew", nth=0, phase="answered", deed="tell")
 # the store's own patience, in the proportion in which these locks live shorter than a usual one
-HASTY = {"connect_s": 0.3, "answer_s": 0.5, "ping_s": 0.3, "close_s": 0.5, "knock_s": 0.5, "again_most_s": 0.2}
-BOUND_S = 20.0  # after the end of the event; only a broken worker takes so long
+HASTY = {"connect_s": 1.0, "answer_s": 1.0, "ping_s": 1.0, "close_s": 1.0, "knock_s": 0.5, "again_most_s": 0.2}
+BOUND_S = 30.0  # after the end of the event; only a broken worker takes so long
 
 
 class Ordeal:
@@ -53,21 +55,48 @@ class Ordeal:
         self.runs += [await world.submit("ten") for _ in range(MOVING)]
 
     async def renewals(self, count: int) -> None:
-        """Wait until every worker has tried so often to renew."""
+        """Wait until a worker has tried so often to renew; one whose hands are empty does not."""
 
         async def tried(worker: Process) -> None:
             before = sum(event["event"] == "crossed" for event in worker.events)
             await worker.crossed("renew", before + count)
 
-        await asyncio.gather(*map(tried, self.workers))
+        trying = [asyncio.ensure_future(tried(worker)) for worker in self.workers]
+        done, others = await asyncio.wait(trying, return_when=asyncio.FIRST_COMPLETED)
+        for other in others:
+            other.cancel()
+        done.pop().result()
+
+    async def _reaches(self) -> bool:
+        """Whether the test's own way to the store leads there."""
+        try:
+            await self.world.store.ping()
+        except StoreUnavailable:
+            return False
+        return True
+
+    async def _unended(self) -> list[str]:
+        """What has not come to its end, and what the workers say."""
+        runs = [await self.world.read(run) for run in self.runs]
+        return [
+            *(
+                f"{run.workflow} {run.run_id} is {run.status}, fence {run.fence}, lock {run.lock_left_ms}"
+                for run in runs
+            ),
+            *(self.world.log(worker)[-3_000:] for worker in self.workers),
+        ]
 
     async def end(self) -> list[str]:
         """Let everything come to its end, and say what is wrong."""
         world, calm_s = self.world, time.monotonic()
         for visit in self._visits:
             visit.let_in("kept")
+        await until(self._reaches)
         self.runs += [await world.submit("ten") for _ in range(LATER)]
-        ended = await asyncio.gather(*[world.ended(run) for run in self.runs])
+        try:
+            ended = await asyncio.gather(*[world.ended(run, BOUND_S) for run in self.runs])
+        except TimeoutError:
+            return await self._unended()
         codes = [await worker.drain() for worker in self.workers]
         final = [run for run in await final_runs(world.store) if run.run_id in self.runs]
         wrong = check(history_of(load(self._histories), final, calm_s=calm_s, bound_s=BOUND_S))

@@ -23,6 +23,7 @@ from tests.faults.world import Kept, World
 from tests.store.valkey.audit import audit
 from tests.store.valkey.proxy import Proxy
 from tests.store.valkey.servers import SURE, Server
+from tests.store.valkey.shifted import set_clock, shifted
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +38,27 @@ class Scene:
         """As an operator, without keeping the road from its traffic."""
         return await asyncio.to_thread(self.server.ask, *command)
 
+    async def told(self, section: str) -> bytes:
+        """A section of what the server tells of itself."""
+        told = await self.ask("INFO", section)
+        assert isinstance(told, bytes)
+        return told
+
 
 @pytest.fixture
-async def scene(forge: Path) -> AsyncIterator[Scene]:
+async def scene(forge: Path, request: pytest.FixtureRequest) -> AsyncIterator[Scene]:
+    """A server of its own; with the parameter `shifted` its clock can be set."""
     server = Server(*SURE)
     road = Proxy(server.socket)
     await road.open()
+    is_shifted = getattr(request, "param", "") == "shifted"
     with tempfile.TemporaryDirectory(prefix="pyw") as name:
         world = World(Path(name), forge, kept=Kept(server.url(), lambda: audit(server.address())))
+        if is_shifted:
+            world.store = shifted(server)
         await world.open()
         try:
-            yield Scene(server, road, Ordeal(world, road.url(), settings=HASTY))
+            yield Scene(server, road, Ordeal(world, road.url(), settings=HASTY, shifted=is_shifted))
         finally:
             await world.close()
             await road.close()
@@ -65,6 +76,7 @@ def event(act: Event) -> Event:
 
 
 LONGER_THAN_A_LOCK = 4  # renewals; there are three in a lock's life
+HOUR_S = 3600
 
 
 @event
@@ -82,23 +94,27 @@ async def away_for_longer_than_a_lock(scene: Scene) -> None:
 
 @event
 async def scripts_forgotten_again_and_again(scene: Scene) -> None:
-    for _ in range(20):
+    for _ in range(5):
         await scene.ask("SCRIPT", "FLUSH")
-        await scene.road.next("append")
+        run = await scene.ordeal.world.submit("ten")
+        await scene.ask("SCRIPT", "FLUSH")
+        await scene.ordeal.world.ended(run)
 
 
 @event
 async def subscriptions_killed_again_and_again(scene: Scene) -> None:
     for _ in range(10):
+        subscribed = scene.road.events["SUBSCRIBE"]
         await scene.ask("CLIENT", "KILL", "TYPE", "pubsub")
-        await scene.road.next("SUBSCRIBE")
+        await scene.road.event("SUBSCRIBE", subscribed + 1)
 
 
 @event
 async def connections_killed_again_and_again(scene: Scene) -> None:
     for _ in range(10):
+        connected = scene.road.events["connected"]
         await scene.ask("CLIENT", "KILL", "TYPE", "normal")
-        await scene.road.next("connected")
+        await scene.road.event("connected", connected + 1)
 
 
 @event
@@ -158,9 +174,20 @@ async def stopped_for_longer_than_a_lock(scene: Scene) -> None:
 
 
 @event
+async def reading_its_data(scene: Scene) -> None:
+    await scene.ask("EVAL", "for i = 1, 300 do redis.call('SET', 'other' .. i, string.rep('x', 200)) end", 0)
+    await scene.ask("BGREWRITEAOF")  # what it reads at once, it tells nothing of
+    while b"aof_rewrites:0" in await scene.told("persistence"):
+        await scene.road.next("renew answered")
+    await asyncio.to_thread(scene.server.kill)
+    scene.server.launch("--key-load-delay", "8000", "--loading-process-events-interval-bytes", "1024")
+    await asyncio.to_thread(scene.server.serve)
+
+
+@event
 async def a_black_hole(scene: Scene) -> None:
     scene.road.block()
-    await scene.ordeal.renewals(2 * LONGER_THAN_A_LOCK)
+    await scene.ordeal.renewals(LONGER_THAN_A_LOCK)
     scene.road.clear()
 
 
@@ -181,4 +208,14 @@ async def nobody_at_the_address(scene: Scene) -> None:
 async def test_runs_stay_with_who_has_them_and_end(scene: Scene, name: str) -> None:
     await scene.ordeal.begin()
     await EVENTS[name](scene)
+    assert await scene.ordeal.end() == []
+
+
+@pytest.mark.parametrize("scene", ["shifted"], indirect=True)
+@pytest.mark.parametrize("by_s", [HOUR_S, -HOUR_S])
+async def test_a_clock_that_is_set_is_nobodys_fault(scene: Scene, by_s: int) -> None:
+    await scene.ordeal.begin()
+    await asyncio.to_thread(set_clock, scene.server, by_s)
+    await scene.ordeal.renewals(LONGER_THAN_A_LOCK)
+    await asyncio.to_thread(set_clock, scene.server, 0)
     assert await scene.ordeal.end() == []

@@ -96,3 +96,17 @@ async def test_a_drain_without_room_leaves_the_run_to_a_burial(world: World) -> 
     await world.start()
     (await gate.visit()).let_in()
     assert (await world.ended(run)).status is RunStatus.completed
+
+
+async def test_a_store_that_takes_some_writes_only_is_not_asked_in_a_storm(world: World) -> None:
+    gate = await world.gate()
+    await world.submit("gated", gate=str(gate.path))
+    told = [Point(verb=verb, nth=0, phase="answered", deed="tell") for verb in ("ping", "renew")]
+    refused = Point(verb="beat", nth=0, phase="before", deed="raise")
+    worker = await world.start(*told, refused, options=BRISK)
+    visit = await gate.visit()
+    await worker.crossed("renew", 4)
+    pings = sum(event.get("verb") == "ping" for event in worker.events)
+    assert 1 <= pings <= 10  # about one a second
+    visit.let_in()
+    assert await worker.drain() == 0

@@ -75,9 +75,18 @@ class Server:
         self._command += ["--dir", str(self.folder), *(args or KEEPS)]
         self.start()
 
-    def start(self) -> None:
-        """Start the process, and wait until it says that it is ready."""
-        self.process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    def start(self, *more: str) -> None:
+        """Start the process, with more arguments for this time, and wait until it says that it is ready."""
+        self.launch(*more)
+        self.serve()
+
+    def launch(self, *more: str) -> None:
+        """Start the process only: it may be reading its data for a while."""
+        command = [*self._command, *more]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def serve(self) -> None:
+        """Wait until it says that it is ready."""
         assert self.process.stdout is not None
         said = []
         for line in self.process.stdout:

@@ -1,4 +1,15 @@
--- Prove that the store can take a write now; it is no sign of life.
+-- Prove that the store can take now whatever the scripts write; it is no sign of life.
 -- KEYS[1] tag. ARGV: clock.
-redis.call('SET', KEYS[1] .. 'p', '', 'PX', 60000)
+-- Law: a user who lost the right to some of it does not hear that all is well. What an earlier one left is taken away.
+local key = KEYS[1] .. 'p'
+local writes = {{'SET', key, '1'}, {'INCR', key}, {'HSET', key, 'f', '1'}, {'HINCRBY', key, 'f', '1'},
+  {'HDEL', key, 'f'}, {'ZADD', key, '1', 'm'}, {'ZREM', key, 'm'}, {'SADD', key, 'm'}, {'SREM', key, 'm'},
+  {'RPUSH', key, 'm'}, {'LPOP', key}}
+redis.call('SETRANGE', KEYS[1] .. '0', 0, '')  -- refused where memory is full, as a deletion would not be
+local kinds = {SET = true, HSET = true, ZADD = true, SADD = true, RPUSH = true}
+for _, write in ipairs(writes) do
+  if kinds[write[1]] then redis.call('DEL', key) end
+  redis.call(unpack(write))
+end
+redis.call('PUBLISH', key, '')
 return 1

@@ -14,17 +14,20 @@ local function read_clock()
   local wall = t[1] * 1000 + math.floor(t[2] / 1000)
   local mono = wall + offset
   if mono < last then
-    offset, mono = offset + last - mono, last
+    return wall, last, last, offset + last - mono, true
   end
   return wall, mono, last, offset
 end
 
--- Gives a sign of life; at most one a second is written. `although_full`: also where memory is full (see memory).
+-- Gives a sign of life; at most one a second is written, and one for each time that the clock was set back: until it is
+-- known by how much, no time passes. `although_full`: also where memory is full (see memory).
+-- Law: no sign of life comes from where no lock could be renewed, be it that the server does not permit it.
 local function sign_of_life(although_full)
-  local wall, mono, last, offset = read_clock()
+  local wall, mono, last, offset, was_set_back = read_clock()
   local silence = mono - last
-  if last == 0 or silence >= 1000 then
+  if last == 0 or silence >= 1000 or was_set_back then
     if although_full then call('DEL', T .. '0') end
+    call('ZADD', T .. 'a', 'XX', 0, '')
     if last > 0 and silence > tonumber(call('HGET', T .. 'c', 's') or 0) then
       call('HSET', T .. 'c', 's', silence)
     end
