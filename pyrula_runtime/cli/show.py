@@ -17,6 +17,7 @@ from pyrula_runtime.cli.flags import STORE, flag
 from pyrula_runtime.cli.runs import now_ms
 from pyrula_runtime.cli.session import as_json, ask, compact
 from pyrula_runtime.cli.tables import coming, dated, fields, harmless, size
+from pyrula_runtime.core.errors import JournalMismatch
 from pyrula_runtime.core.limits import WARN_SHARE
 from pyrula_runtime.core.spans import spoken
 
@@ -164,6 +165,9 @@ def _error_lines(error: dict[str, Any], stacks: _Stacks) -> Iterator[str]:
     yield click.style(f"{error['type']}: {harmless(error['message'])}", fg="red")
     yield from stacks.lines(error)
     if is_poison(error):
+        return
+    if error["type"] == JournalMismatch.__name__ and error["detail"]:
+        yield from (f"{name:<8}{harmless(str(value))}" for name, value in error["detail"].items())
         return
     detail = {name: value for name, value in (error.get("detail") or {}).items() if value not in ("", None)}
     if detail:

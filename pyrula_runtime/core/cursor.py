@@ -47,9 +47,7 @@ from pyrula_runtime.core.entries import (
     in_force,
 )
 from pyrula_runtime.core.errors import JournalMismatch
-
-# operations that a mismatch names; a body may wait for thousands
-_NAMED = 5
+from pyrula_runtime.core.mismatch import Parting
 
 
 class Answer(Enum):
@@ -202,7 +200,7 @@ class Cursor:
         """
         for position, entry in self._recorded[self._next :]:
             if isinstance(entry, OpEntry) and entry.op.op_id not in self._asked and entry.op.kind is not OpKind.patch:
-                raise JournalMismatch(f"journal entry {position + 1} is {entry.op}, but the code ended before it")
+                raise self._parting(position, entry.op).ended()
             self._next += 1
             self._apply(entry)
 
@@ -230,15 +228,15 @@ class Cursor:
         if asked is None and entry.op.kind is OpKind.patch:
             return  # the code has done with the old way: it no longer asks
         if asked is None or asked.op != entry.op:
-            raise JournalMismatch(f"journal entry {position + 1} is {entry.op}, but the code asks for {self._open()}")
+            raise self._parting(position, entry.op).asks(self.wanted(), self._known())
         if isinstance(entry, Withdrawn) and not asked.withdrawn:
-            raise JournalMismatch(f"journal entry {position + 1} cancels {entry.op}, but the code still waits for it")
+            raise self._parting(position, entry.op).waits()
 
-    def _open(self) -> str:
-        waiting = list(map(str, self.wanted()))
-        if len(waiting) > _NAMED:
-            waiting[_NAMED:] = [f"{len(waiting) - _NAMED} more"]
-        return ", ".join(waiting) or "nothing"
+    def _parting(self, position: int, op: Op) -> Parting:
+        return Parting(position, op, [entry for _, entry in self._recorded[: self._next]])
+
+    def _known(self) -> set[str]:
+        return {entry.op.op_id for _, entry in self._recorded if isinstance(entry, OpEntry)}
 
     def _apply(self, entry: Entry) -> None:
         match entry:

@@ -121,7 +121,14 @@ class LimitExceeded(PyrulaError):
 
 
 class JournalMismatch(PyrulaError):
-    """The code asks for something else than the journal has; the run is paused until a fitting deploy."""
+    """The code asks for something else than the journal has; the run is paused until a fitting deploy.
+
+    `detail` says in words what both have there, what was the last to fit, and what to do.
+    """
+
+    def __init__(self, message: str, detail: dict[str, Json] | None = None) -> None:
+        super().__init__(message)
+        self.detail = detail or {}
 
 
 class CodecFailed(PyrulaError):

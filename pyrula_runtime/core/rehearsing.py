@@ -38,7 +38,7 @@ def verdict(real: End, copy: End, next_steps: Sequence[Op]) -> Verdict:
             return Verdict(fits=False, sentence=f"the run has completed, but the code would go on with {steps}")
         return Verdict(fits=True, sentence=f"all of it was replayed; next the code performs {steps}")
     if copy.status is RunStatus.paused:
-        return Verdict(fits=False, sentence=_message(copy.error))
+        return Verdict(fits=False, sentence=_parting(copy.error))
     if copy.status is RunStatus.waiting:
         fits = real.status is not RunStatus.completed
         sentence = "all of it was replayed; the code waits, for a time, a signal or a child"
@@ -65,8 +65,11 @@ def _ended(end: End) -> str:
     return f"{end.status} with {_cut(str(end.error))}" if end.error else end.status.value
 
 
-def _message(error: ErrorRecord | None) -> str:
-    return "" if error is None else error.message
+def _parting(error: ErrorRecord | None) -> str:
+    if error is None:
+        return ""
+    hint = error.detail.get("hint")
+    return f"{error.message}; {hint}" if hint else error.message
 
 
 def _cut(text: str) -> str:

@@ -182,7 +182,8 @@ def _waiting(run: RunFacts, _workers: Workers, now_ms: int) -> str:
 def _paused(run: RunFacts, _workers: Workers, _now_ms: int) -> str:
     if run.error is None:
         return f"was paused by an operator. To go on: pyrula runs resume {run.run_id}"
-    remedy = _REMEDIES.get(run.error.type, "Deploy code that fits its journal")
+    hint = run.error.detail.get("hint")
+    remedy = _REMEDIES.get(run.error.type, "Deploy code that fits its journal") + (f" ({hint})" if hint else "")
     return (
         f"is paused, nothing is lost: {run.error.message.rstrip('.')}. {remedy}, then: pyrula runs requeue {run.run_id}"
     )

@@ -76,7 +76,8 @@ def given_up(program: Program, blow: RunStatus | None, payloads: Payloads) -> En
 def by_fault(fault: Exception) -> Ending:
     """Code or codec do not fit the journal, and somebody has to look; or the code cannot go on, and the run fails."""
     event = RunEvent.mismatch if isinstance(fault, JournalMismatch | CodecFailed) else RunEvent.fail
-    error = ErrorRecord(type=type(fault).__name__, message=str(fault))
+    detail = fault.detail if isinstance(fault, JournalMismatch) else {}
+    error = ErrorRecord(type=type(fault).__name__, message=str(fault), detail=detail)
     return Ending(status=after(RunStatus.running, event), error=dump_error(error))
 
 

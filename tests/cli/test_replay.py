@@ -22,7 +22,8 @@ def test_runs_are_replayed_through_the_code_of_a_later_deploy(site: Site) -> Non
     assert changed.returncode == 1
     assert changed.stdout == (
         f"{run_ids[0]} does not fit: journal entry 1 is step 'double' (double#1), but the code asks for step 'twice' "
-        f"(twice#1)\n"
+        f"(twice#1); 'twice' is not on record: let ctx.patched(...) decide about what is new, and give what was only "
+        f"renamed its old name, as in @step(name='double')\n"
     )
     assert changed.stderr == "pyrula: what does not fit is paused when a worker takes it, and loses nothing\n"
     assert site.document("runs", "show", run_ids[0]) == before

@@ -16,6 +16,7 @@ DONE, OTHER = End(status=S.completed, value=1), End(status=S.completed, value="x
 BROKEN = End(status=S.failed, error=ErrorRecord(type="ValueError", message="no\nmore"))
 TIMED = End(status=S.failed, error=ErrorRecord(type="RunTimeout", message=""))
 MISMATCH = End(status=S.paused, error=ErrorRecord(type="JournalMismatch", message="a, not b"))
+HINTED = End(status=S.paused, error=ErrorRecord(type="JournalMismatch", message="a, not b", detail={"hint": "do c"}))
 STEPS = [op("a#1"), op("b#1")]
 
 
@@ -32,6 +33,7 @@ STEPS = [op("a#1"), op("b#1")]
         (BROKEN, RUNNING, STEPS[:1], True, "next the code performs step 'a' (a#1)"),
         (DONE, RUNNING, STEPS[:1], False, "the run has completed, but the code would go on with step 'a' (a#1)"),
         (RUNNING, MISMATCH, [], False, "a, not b"),
+        (RUNNING, HINTED, [], False, "a, not b; do c"),
         (DONE, End(status=S.paused), [], False, ""),
         (WAITING, WAITING, [], True, "all of it was replayed; the code waits, for a time, a signal or a child"),
         (DONE, WAITING, [], False, "the run has completed, but all of it was replayed; the code waits"),

@@ -85,6 +85,20 @@ def said(run: RunFacts, *workers: WorkerFacts) -> str:
             (),
             "nothing is lost: a, not b. Deploy code that fits its journal, then: pyrula runs requeue R1",
         ),
+        (
+            replace(
+                QUEUED,
+                status=RunStatus.paused,
+                error=ErrorRecord(type="JournalMismatch", message="a, not b", detail={"hint": "do c"}),
+            ),
+            (),
+            "a, not b. Deploy code that fits its journal (do c), then: pyrula runs requeue R1",
+        ),
+        (
+            replace(QUEUED, status=RunStatus.paused, error=ErrorRecord(type="CodecFailed", message="no key")),
+            (),
+            "no key. Give its workers the right codec and keys, then: pyrula runs requeue R1",
+        ),
         (replace(ENDED, status=RunStatus.completed), (), "completed 3 min ago; it waits for nothing."),
         (replace(QUEUED, status=RunStatus.completed), (), "completed; it waits for nothing."),
         (replace(ENDED, status=RunStatus.cancelled), (), "was cancelled 3 min ago"),
