@@ -8,6 +8,7 @@ from typing import Any
 
 from pyrula_runtime.core.status import Moves
 from pyrula_runtime.stores import protocol as p
+from pyrula_runtime.stores.valkey.dues import Dues
 from pyrula_runtime.stores.valkey.layout import Layout
 from pyrula_runtime.stores.valkey.places import FIRST, shard_of_run
 from pyrula_runtime.stores.valkey.shard import Shard
@@ -16,6 +17,7 @@ from pyrula_runtime.stores.valkey.shard import Shard
 class FrontWaiting:
     """The verbs by which runs wait and strike others, of a store of several shards."""
 
+    dues: Dues
     _layout: Layout
 
     def shard(self, number: int) -> Shard:
@@ -39,13 +41,18 @@ class FrontWaiting:
         return self.shard(FIRST).wake_due(moves, limit) if self._layout.most == 1 else self._wake_around(moves, limit)
 
     async def _wake_around(self, moves: Moves, limit: int) -> p.Woken:
-        told: list[p.Woken] = []
-        for number in range(self._layout.most):
-            left = limit - sum(each.woken for each in told)
-            told.append(await self.shard(number).wake_due(moves, left))
-        nexts = [each.next_due_ms for each in told if each.next_due_ms is not None]
-        woken = sum(each.woken for each in told)
-        return p.Woken(woken=woken, next_due_ms=min(nexts, default=None), now_ms=told[-1].now_ms)
+        dues, woken = self.dues, 0
+        nexts: list[int] = []
+        for number in dues.to_ask(self._layout.most):
+            begun = dues.begin(number)
+            told = await self.shard(number).wake_due(moves, limit - woken)
+            dues.told(number, begun, told.next_due_ms, told.now_ms)
+            woken += told.woken
+            if told.next_due_ms is not None:
+                nexts.append(told.next_due_ms)
+        known_ms = dues.earliest_ms()
+        nexts += [] if known_ms is None else [known_ms]
+        return p.Woken(woken=woken, next_due_ms=min(nexts, default=None), now_ms=dues.now_ms())
 
     # once in a namespace
 

@@ -19,6 +19,7 @@ from pyrula_runtime.stores.valkey import answers, server
 from pyrula_runtime.stores.valkey.address import Address, parse
 from pyrula_runtime.stores.valkey.claimed import Claimed
 from pyrula_runtime.stores.valkey.connection import Argument
+from pyrula_runtime.stores.valkey.dues import Dues
 from pyrula_runtime.stores.valkey.front import Front
 from pyrula_runtime.stores.valkey.lane import Call, Lane
 from pyrula_runtime.stores.valkey.lanes import Lanes
@@ -57,6 +58,7 @@ class ValkeyStore(Front):
         self._clock, self.settings = clock, settings or Settings()
         self.route = Route(self._address, self.settings.connect_s, in_cluster=bool(cluster))
         self.wanted, self.lookout, self.claimed = Wanted(), Lookout(), Claimed()
+        self.dues = Dues(clock)
         self.is_sharded = False
         self._shard_count = shard_count
         self._lease_ttl_ms = None if shard_lease_ttl is None else round(shard_lease_ttl * 1000)

@@ -15,11 +15,12 @@ subscription to each; who has which is found out anew whenever one is lost.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from typing import Any, Protocol
 
 from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.stores.protocol import ClaimRequest, Wake
+from pyrula_runtime.stores.valkey.dues import Dues
 from pyrula_runtime.stores.valkey.lookout import Lookout
 from pyrula_runtime.stores.valkey.route import Node, Route
 from pyrula_runtime.stores.valkey.settings import Settings
@@ -83,6 +84,10 @@ class Exchange(Protocol):
         """Where claims look."""
 
     @property
+    def dues(self) -> Dues:
+        """When runs are due."""
+
+    @property
     def is_sharded(self) -> bool:
         """Whether each node publishes for its own slots."""
 
@@ -110,6 +115,7 @@ class Listener:
         self._places: Mapping[bytes, Place] = {}
         self._subscriptions: dict[Node | None, Subscription] = {}
         self._armed: dict[bytes, int] = {}  # channels and shards of claimable runs whose server knows that we wait
+        self._timed: dict[bytes, int] = {}  # channels and shards of times that are heard
         self._timers: dict[Hashable, asyncio.TimerHandle] = {}
         self.is_heard = asyncio.Event()  # while all subscriptions stand
         self.regroup()
@@ -166,6 +172,10 @@ class Listener:
         ready = [channel for channel in channels if self._kind(channel) is Wake.ready]
         for channel in ready:
             self._arm(channel)
+        for channel in channels:
+            if self._kind(channel) is Wake.timer:
+                self._timed[channel] = self._places[channel][0]
+                self._exchange.dues.hears(self._places[channel][0])
         self._wake({self._places[channel][1] for channel in channels if channel in self._places} - {Wake.ready})
         self._say_whether_heard()
 
@@ -191,6 +201,8 @@ class Listener:
                 claims = self._exchange.wanted.claims.get(shard, 0)
                 rest_s = self._settings.rearm_s * max(1, len(self._armed))
                 self._later(rest_s, self._ask_again, channel, claims)
+            if wake is Wake.timer:
+                self._exchange.dues.rang(shard)
             if wake is Wake.lease and not text:
                 # somebody came: those who have more than their share hand on, once for all who come together
                 self._later(self._settings.gather_s, self._wake, frozenset({wake}))
@@ -234,8 +246,9 @@ class Listener:
         if self._exchange.wanted.claims.get(shard, 0) == claims:
             self._arm(channel)
 
-    def _deafen(self, channels: Iterable[bytes]) -> None:
+    def _deafen(self, channels: Collection[bytes]) -> None:
         """These are not heard any more."""
+        self._exchange.dues.is_deaf([self._timed.pop(channel) for channel in channels if channel in self._timed])
         self._exchange.lookout.is_deaf([self._armed.pop(channel) for channel in channels if channel in self._armed])
 
     def _say_whether_heard(self) -> None:

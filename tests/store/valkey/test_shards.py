@@ -11,22 +11,30 @@ from dataclasses import replace
 import pytest
 
 from pyrula_runtime.core.errors import UsageError
-from pyrula_runtime.core.status import DELIVERY, RunStatus
+from pyrula_runtime.core.status import CANCELLATION, DELIVERY, DUE, Moves, RunStatus
 from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import (
+    Append,
+    CancelRun,
+    DeliverTo,
     Delivery,
     LeaseRequest,
     NewRun,
     RunQuery,
+    RunRecord,
     Serves,
     Submission,
+    SubmitRun,
     Wake,
+    Woken,
 )
 from pyrula_runtime.stores.valkey.address import Address
 from pyrula_runtime.stores.valkey.places import shard_of_key, shard_of_run
 from pyrula_runtime.stores.valkey.settings import Settings
+from pyrula_runtime.stores.valkey.shard import Shard
 from pyrula_runtime.stores.valkey.store import ValkeyStore
-from tests.store.samples import COMPLETED, DAY_MS, TTL_MS, appending, message, new_run, request, worker
+from pyrula_runtime.stores.valkey.wakes import Listener
+from tests.store.samples import COMPLETED, DAY_MS, TTL_MS, appending, message, new_run, request, until, worker
 from tests.store.valkey.audit import audit
 from tests.store.valkey.servers import shared
 
@@ -281,3 +289,104 @@ async def test_a_turn_is_followed_out_of_its_own_shard_and_now_and_then_out_of_a
         shards.add(shard_of_run(claim.token.run_id))
     assert turns == 24
     assert shards == {0, 1}
+
+
+async def heard(store: ValkeyStore, *kinds: Wake) -> Listener:
+    listening = store.listen(lambda wake: None, frozenset(kinds))
+    await listening.is_heard.wait()
+    return listening
+
+
+async def until_read(store: ValkeyStore, run_id: str, condition: Callable[[RunRecord], bool]) -> None:
+    async def is_so() -> bool:
+        record = await store.read(run_id)
+        return record is not None and condition(record)
+
+    await until(is_so)
+
+
+async def test_what_a_commit_does_to_runs_of_other_shards_is_carried_there(opened: Opened) -> None:
+    store = await opened(8)
+    told, struck, child = in_shard(store, 1), in_shard(store, 2), in_shard(store, 3)
+    for run in (told, struck):
+        await store.submit(run)
+    parent = in_shard(store, 0)
+    await store.submit(parent)
+    claims = {claim.token.run_id: claim for claim in await store.claim(request())}
+    effects = (
+        DeliverTo(message=message(told.run_id, "a"), moves=DELIVERY),
+        DeliverTo(message=message(told.run_id, "b"), moves=DELIVERY),
+        CancelRun(run_id=struck.run_id, moves=CANCELLATION),
+        SubmitRun(run=child),
+    )
+    wanted = replace(appending(claims[parent.run_id].token, 0, b"x"), effects=effects)
+    assert (await store.commit(wanted)).append is Append.done
+    await until_read(store, told.run_id, lambda record: record.inbox_len == 2)
+    await until_read(store, struck.run_id, lambda record: record.cancel_requested)
+    await until_read(store, child.run_id, lambda record: record.status is RunStatus.queued)
+    assert [received.message_id for received in await store.read_inbox(told.run_id, 0)] == ["a", "b"]
+    # an answer that was lost: told again, nothing is done twice
+    assert (await store.commit(wanted)).append is Append.duplicate
+    await store.holdings("somebody")
+    assert await store.carry(99) == 0
+    assert len(await store.read_inbox(told.run_id, 0)) == 2
+
+
+async def test_effects_whose_writer_died_are_carried_by_whoever_looks(opened: Opened) -> None:
+    store, other = await opened(8), await opened(8)
+    run, child = in_shard(store, 4), in_shard(store, 5)
+    await store.submit(run)
+    (claim,) = await store.claim(request())
+    wanted = replace(appending(claim.token, 0, b"x"), effects=(SubmitRun(run=child),))
+    assert (await store.shard(4).commit(wanted)).append is Append.done  # and nobody carries
+    assert await other.read(child.run_id) is None
+    assert await other.carry(99) == 0  # nothing was seen yet
+    await other.reclaim_lapsed(RunStatus.queued, TTL_MS, 10)
+    assert await other.carry(99) == 1
+    assert await other.read(child.run_id) is not None
+    assert await other.carry(99) == 0
+
+
+async def test_a_look_at_the_times_asks_only_where_something_is_due(
+    opened: Opened, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, other = await opened(8), await opened(8)
+    listening = await heard(store, Wake.timer)
+    asked: list[int] = []
+    for number in range(8):
+        monkeypatch.setattr(store.shard(number), "wake_due", counted(store.shard(number), asked))
+    assert (await store.wake_due(DUE, 10)).next_due_ms is None
+    assert sorted(asked) == list(range(8))
+    asked.clear()
+    assert (await store.wake_due(DUE, 10)).woken == 0
+    assert asked == []
+    due_ms = clock.wall_ms() + 5_000
+    later = replace(in_shard(other, 6), start_at_ms=due_ms, status=RunStatus.waiting)
+    await other.submit(later)
+    await until(lambda: has_asked(store, asked))
+    assert asked == [6]
+    asked.clear()
+    told = await store.wake_due(DUE, 10)
+    assert (told.woken, told.next_due_ms, asked) == (0, due_ms, [])
+    clock.move(5_000)
+    assert (await store.wake_due(DUE, 10)).woken == 1
+    assert asked == [6]
+    listening.close()
+    await store.wake_due(DUE, 10)
+    assert len(asked) == 9
+
+
+def counted(shard: Shard, asked: list[int]) -> Callable[[Moves, int], asyncio.Future[Woken]]:
+    """The verb, noting that it was asked."""
+    wake_due = shard.wake_due
+
+    def ask(moves: Moves, limit: int) -> asyncio.Future[Woken]:
+        asked.append(shard.number)
+        return wake_due(moves, limit)
+
+    return ask
+
+
+async def has_asked(store: ValkeyStore, asked: list[int]) -> bool:
+    await store.wake_due(DUE, 10)
+    return bool(asked)
