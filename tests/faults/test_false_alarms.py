@@ -76,10 +76,18 @@ class Watched:
         while True:
             row = self.workers()[0]
             self.supervised.send(row["pid"], signal.SIGSTOP)
+            while not _stands(row["pid"]):  # one that has a processor goes on for a moment, and may take the lock in it
+                time.sleep(0.001)
             view = read_box(self.supervised.box_of(row))
             if view is not None and view.store_lock_since_ms == 0:
                 return row
             self.supervised.send(row["pid"], signal.SIGCONT)
+
+
+def _stands(pid: int) -> bool:
+    """Whether a signal has stopped all threads of a process."""
+    states = [(task / "stat").read_text().rpartition(")")[2].split()[0] for task in Path(f"/proc/{pid}/task").iterdir()]
+    return set(states) == {"T"}
 
 
 # scenarios
