@@ -48,7 +48,9 @@ class Histories(RuleBasedStateMachine):
 
     def runs(self, *statuses: RunStatus) -> tuple[RunRecord, ...]:
         async def finding() -> tuple[RunRecord, ...]:
-            return await self.store.find(RunQuery(statuses=frozenset(statuses or RunStatus), limit=10_000))
+            query = RunQuery(statuses=frozenset(statuses or RunStatus), limit=10_000)
+            found: tuple[RunRecord, ...] = await self.store.find(query)
+            return found
 
         return self.loop.run_until_complete(finding())
 
