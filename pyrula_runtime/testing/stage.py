@@ -70,12 +70,14 @@ class StagedLane(Lane):
         commons: WatchedCommons,
         home: LaneThread,
         prepared: Callable[[StepCall], StepCall],
+        rests: Callable[[Turn], None],
     ) -> None:
+        """`prepared` makes of a step's call the one to perform; `rests` hears of every turn that ends by itself."""
         super().__init__(setup, commons, home=home)
         self._prepared = prepared
+        self._rests = rests
         self._bodies_threads = commons.bodies
         self._threaded: list[tuple[Turn, SyncBody]] = []
-        self.waits_for: dict[str, list[Op]] = {}  # what runs waited for when their last turn ended
 
     def chance(self) -> float:
         """No jitter: a retry comes after the whole of its delay."""
@@ -91,7 +93,7 @@ class StagedLane(Lane):
         return body
 
     def over(self, turn: Turn, claims: Sequence[Claim] | None) -> None:
-        self.waits_for[turn.run_id] = turn.waits_for
+        self._rests(turn)
         super().over(turn, claims)
 
     def bodies_at_work(self) -> int:
@@ -115,6 +117,8 @@ class Stage:
         self._script = script
         self._fuse = script.fuse
         self._in_flight: set[Current] = set()
+        self._waits_for: dict[str, list[Op]] = {}  # what runs waited for when their last turn ended
+        self._learnt = 0  # how many runs were looked at for workflows to serve
         self._news: set[Wake] = set()
         self._duties = Duties(store, loop.clock.mono_ms, [self.serve(each) for each in script.workflows])
         self._equip()
@@ -134,9 +138,7 @@ class Stage:
         """End what is under way without a trace."""
         self._duties.stop()
         self._is_dead = True
-        self._lane.condemn()
-        self._lane.give_up()
-        self._commons.shutdown()
+        self._bury()
 
     async def look(self) -> bool:
         """Do a worker's duties at the present time; whether anything came of it."""
@@ -164,7 +166,7 @@ class Stage:
 
     def waits_for(self, run_id: str) -> list[Op]:
         """The operations for which a waiting run waits."""
-        return self._lane.waits_for.get(run_id, [])
+        return self._waits_for.get(run_id, [])
 
     def threads_at_work(self) -> int:
         """How many threads execute code of runs."""
@@ -174,9 +176,16 @@ class Stage:
 
     def _learn(self) -> None:
         """Serve what runs have been submitted for by name, or by other runs."""
-        for name in {run.new.workflow for run in self._store.world.runs.values()} - self._programs.keys():
+        runs = self._store.world.runs
+        if len(runs) == self._learnt:
+            return
+        self._learnt = len(runs)
+        for name in {run.new.workflow for run in runs.values()} - self._programs.keys():
             if isinstance(defined := known(name), Workflow):
                 self.serve(defined)
+
+    def _rest(self, turn: Turn) -> None:
+        self._waits_for[turn.run_id] = turn.waits_for
 
     def _equip(self) -> None:
         self._is_dead = False
@@ -195,7 +204,7 @@ class Stage:
             on_failed=lambda error: None,
             replay=self._script.replay,
         )
-        self._lane = StagedLane(self._setup, self._commons, self._home, self._prepared)
+        self._lane = StagedLane(self._setup, self._commons, self._home, self._prepared, self._rest)
 
     def crash(self) -> None:
         """End the worker here and now; any thread."""
@@ -203,6 +212,8 @@ class Stage:
         self._home.urgent(self._bury)
 
     def _bury(self) -> None:
+        for threads in (self._commons.steps, self._commons.bodies):
+            threads.wait_for_all()  # their code goes on in this process: the next worker begins when it has ended
         self._lane.condemn()
         self._lane.give_up()
         self._commons.shutdown()
@@ -238,7 +249,7 @@ class Stage:
 
     def _is_at_work(self) -> bool:
         """Whether something may still happen without time going on: see loop."""
-        if self._commons.steps.count(given_up=self._is_dead) or self._loop.is_executing:
+        if self._commons.steps.count() or self._loop.is_executing:
             return True
         if self._lane.bodies_at_work() > 0:
             return True

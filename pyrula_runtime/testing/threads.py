@@ -22,7 +22,8 @@ class WatchedThreads(Threads):
         super().__init__(at_once, name)
         self._loop = loop
         self._at_work: set[Job] = set()
-        self._left_alone: set[Job] = set()
+        self._left_alone: set[Job] = set()  # given up: what they do is not waited for
+        self._waits_for_all = False
 
     def submit(self, work: Callable[[], Any]) -> Job:
         job = super().submit(work)
@@ -31,7 +32,8 @@ class WatchedThreads(Threads):
 
     def discount(self, job: Job) -> None:
         super().discount(job)
-        self._left_alone.add(job)
+        if not self._waits_for_all:
+            self._left_alone.add(job)
 
     def told(self, job: Job) -> None:
         post(self._loop, self._forget, job)
@@ -40,10 +42,13 @@ class WatchedThreads(Threads):
         self._at_work.discard(job)
         self._left_alone.discard(job)
 
-    def count(self, *, given_up: bool = False) -> int:
-        """How many threads are at work; with `given_up` also those that nobody waits for."""
-        counted = self._at_work if given_up else self._at_work - self._left_alone
-        return sum(not job.cancelled() for job in counted)
+    def wait_for_all(self) -> None:
+        """Count those too that are given up from now on."""
+        self._waits_for_all = True
+
+    def count(self) -> int:
+        """How many threads are at work."""
+        return sum(not job.cancelled() for job in self._at_work - self._left_alone)
 
 
 class WatchedCommons(Commons):

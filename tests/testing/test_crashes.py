@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from pyrula.testing import CrashNotSurvived, Simulation, attempts, crash_everywhere
-from pyrula.workflows import RunStatus, StepFailed, SyncWorkflowContext, WorkflowContext, current_step, step, workflow
+from pyrula.workflows import (
+    RunStatus,
+    StepFailed,
+    StepTimeout,
+    SyncWorkflowContext,
+    WorkflowContext,
+    current_step,
+    step,
+    workflow,
+)
 
 numbers: Iterator[int] = itertools.count(1)
 
@@ -58,6 +68,38 @@ def crashing_plain(ctx: SyncWorkflowContext) -> list[Any]:
     except StepFailed as failed:
         return [first, word, str(failed), str(ctx.uuid4()), ctx.random(), ctx.now().isoformat()]
     return []
+
+
+@step(timeout=0.02)
+def outlives() -> None:
+    gate.wait()
+
+
+@step
+def takes_a_while() -> str:
+    begun.append("begun")
+    gate.wait(0.02)
+    begun.append("done")
+    return "done"
+
+
+gate = threading.Event()
+begun: list[str] = []
+
+
+@workflow
+async def crashing_thread(ctx: WorkflowContext) -> str:
+    try:
+        await ctx.step(outlives)
+    except StepTimeout:
+        await ctx.sleep(3600)
+        return "timed out"
+    return ""
+
+
+@workflow
+async def crashing_slowly(ctx: WorkflowContext) -> str:
+    return await ctx.step(takes_a_while)
 
 
 @workflow
@@ -130,6 +172,28 @@ def test_a_storys_own_failure_says_at_which_crash_it_was() -> None:
     with pytest.raises(AssertionError, match="crashed") as raised:
         crash_everywhere(story, fakes={next_number: 1})
     assert raised.value.__notes__ == ["This was with a crash at place 1, before the store is asked to claim."]
+
+
+def test_a_thread_that_outlives_its_step_is_not_waited_for_after_a_crash() -> None:
+    gate.clear()
+    try:
+        with Simulation(patience=10.0) as simulation:
+            run = simulation.start(crashing_thread)
+            simulation.advance(1)
+            simulation.crash()
+            assert run.result() == "timed out"
+            assert simulation.crashes == 1
+    finally:
+        gate.set()
+
+
+def test_a_thread_of_a_crashed_worker_ends_before_the_next_one_begins() -> None:
+    begun.clear()
+    with Simulation(crash_at=4) as simulation:
+        run = simulation.run(crashing_slowly)
+        assert run.result() == "done"
+        assert simulation.places[3] == "after attempt 1 of step 'takes_a_while'"
+    assert begun == ["begun", "done", "begun", "done"]
 
 
 @FLOWS

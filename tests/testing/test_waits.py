@@ -146,6 +146,14 @@ def test_a_signal_that_nobody_sends_is_named(flow: Any) -> None:
         assert run.result() == [None, None, 0]
 
 
+def test_a_signal_that_nobody_sends_is_named_after_a_crash_too() -> None:
+    with Simulation() as simulation:
+        run = simulation.start(simulated_patience)
+        simulation.crash()
+        with pytest.raises(SimulationStuck, match="waits for signal 'a'"):
+            run.result()
+
+
 def test_a_limit_passes() -> None:
     with Simulation() as simulation:
         assert simulation.run(simulated_limit).result() == "late on 08 Jan"
