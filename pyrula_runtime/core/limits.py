@@ -33,7 +33,7 @@ def journal_fault(entries: int, size: int) -> str | None:
         return None
     return (
         f"the journal would have {entries:,} entries and {size:,} bytes; its limits are {MAX_JOURNAL_ENTRIES:,} and "
-        f"{MAX_JOURNAL_BYTES:,}: split the work into several runs"
+        f"{MAX_JOURNAL_BYTES:,}: split the work into several runs, or go on as new"
     )
 
 

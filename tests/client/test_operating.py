@@ -177,3 +177,44 @@ async def test_what_cannot_be_forked_is_told(tmp_path: Path) -> None:
         told = await client.describe(results[0].fork_id or "")
         assert (told["status"], told["version"]) == ("queued", "7")
         assert [entry["kind"] for entry in told["journal"]] == ["forked"]
+
+
+@workflow
+async def operated_by_chance(ctx: WorkflowContext) -> list[list[str]]:
+    chances = []
+    for name in ("one", "two", "three"):
+        chances.append([str(ctx.uuid4()), str(ctx.random()), ctx.now().isoformat()])
+        await ctx.step(work.with_options(name=name), name)
+    return chances
+
+
+async def test_a_fork_has_the_chances_of_the_first_run_as_far_as_it_copied_it(tmp_path: Path) -> None:
+    async with served(tmp_path, operated_by_chance) as client:
+        run = await client.submit(operated_by_chance)
+        first = await run.result(LIMIT_S)
+        fork = await client.fork(run.run_id, "three")
+        second = await fork.result(LIMIT_S)
+        again = await client.fork(fork.run_id, "three")
+        third = await again.result(LIMIT_S)
+    assert second[:2] == first[:2] == third[:2]
+    assert first[2][2] == second[2][2] == third[2][2]  # what has been learnt last is what was copied
+    assert len({chances[2][0] for chances in (first, second, third)}) == 3
+
+
+@workflow
+async def operated_in_rounds(ctx: WorkflowContext, number: int = 1) -> str:
+    await ctx.step(work, f"round {number}")
+    if number < 3:
+        ctx.continue_as_new({"number": number + 1})
+    return await ctx.step(work, "end")
+
+
+async def test_a_fork_of_a_run_that_went_on_as_new_is_in_its_last_round(tmp_path: Path) -> None:
+    async with served(tmp_path, operated_in_rounds) as client:
+        run = await client.submit(operated_in_rounds)
+        assert await run.result(LIMIT_S) == "end"
+        fork = await client.fork(run.run_id, "3/work#2")
+        assert await fork.result(LIMIT_S) == "end"
+        told = await fork.describe()
+    assert [entry.get("op_id") for entry in told["journal"]] == ["3/work#1", None, "3/work#2"]
+    assert done == {"round 1": 1, "round 2": 1, "round 3": 1, "end": 2}
