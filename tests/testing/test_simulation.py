@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from pyrula.testing import ReplayDiffers, Simulation
+from pyrula.testing import ReplayDiffers, Simulation, SimulationStuck
 from pyrula.workflows import InputError, RunFailed, RunStatus, UsageError, WorkflowContext, current_step, step, workflow
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -49,6 +49,13 @@ async def simulated_walk(ctx: WorkflowContext, point: Point) -> Point:
 @workflow
 async def simulated_break(ctx: WorkflowContext) -> None:
     await ctx.step(break_down)
+
+
+@workflow
+async def simulated_show(ctx: WorkflowContext) -> None:
+    for done in range(2):
+        ctx.set_status({"done": done})
+        await ctx.sleep(60)
 
 
 @workflow
@@ -170,6 +177,34 @@ def test_a_journal_that_its_code_does_not_fit_is_found_by_a_replay() -> None:
         assert run.status is RunStatus.completed
         with pytest.raises(ReplayDiffers, match=r"entry 1 is step 'move 1' .*, but the code asks for step 'move 2'"):
             run.check_replay()
+
+
+def test_code_that_does_not_repeat_itself_is_found_by_replaying_always() -> None:
+    bodies.clear()
+    with (
+        Simulation(always_replay=True) as simulation,
+        pytest.raises(SimulationStuck, match="is paused: JournalMismatch"),
+    ):
+        simulation.run(simulated_forgetful)
+
+
+def test_replaying_always_changes_nothing_for_code_that_repeats_itself() -> None:
+    with Simulation(always_replay=True) as simulation:
+        run = simulation.run(simulated_walk, Point(x=1))
+        assert (run.result(), run.steps, run.ended) == (Point(x=2), ["move"], START + timedelta(seconds=60))
+
+
+def test_what_a_run_shows_and_tells() -> None:
+    with Simulation() as simulation:
+        run = simulation.start(simulated_show)
+        assert (run.shown, [each.data for each in run.events]) == ({"done": 0}, [{"done": 0}])
+        simulation.advance(60)
+        assert run.shown == {"done": 1}
+        assert [(each.id, each.type, each.data) for each in run.events] == [
+            (1, "status", {"done": 0}),
+            (2, "status", {"done": 1}),
+        ]
+        run.check_replay()
 
 
 def test_a_replay_changes_nothing() -> None:
