@@ -1,6 +1,6 @@
 """An operator's acts on a run: read it, let the core decide, write if it still is as it was read; else once more.
 
-An act looks at frames alone, so whoever acts needs no codec.
+An act looks at frames alone, so whoever acts needs no codec; but for a requeue that has to repeat what a child told.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyrula_runtime.core.errors import IllegalTransition
 from pyrula_runtime.core.forking import copied, copied_message, fork_from, signals_again
 from pyrula_runtime.core.operator import Change, Standing
 from pyrula_runtime.core.status import DELIVERY, RunStatus
-from pyrula_runtime.engine.parting import parting
+from pyrula_runtime.engine.parting import missed_reports, parting
 from pyrula_runtime.engine.payloads import PLAIN, renumbered, value_as_stored
 from pyrula_runtime.stores.protocol import CLEAN, Amendment, DeliverTo, Effect, Message, NewRun, RunRecord, SubmitRun
 
@@ -72,7 +72,12 @@ async def requeue(door: Door, run_id: str, now_ms: int, seen: RunSummary | None 
         record = await _as_seen(door, run_id, seen)
         journal = [FRAMES.load_entry(raw) for raw in await door.journal(record)]
         change = operator.requeue(_standing(record), journal, _failed_op(record), now_ms)
-        if await door.amend(_amendment(record, change)):
+        amendment = _amendment(record, change)
+        if record.status.is_terminal:
+            store, goes_on_with = await door.store(), (*journal, *change.entries)
+            missed = await missed_reports(store, record, goes_on_with, door.payloads)
+            amendment = replace(amendment, effects=missed)
+        if await door.amend(amendment):
             return
 
 

@@ -110,10 +110,14 @@ class DeadlinePassed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requeued:
-    """An operator sent the ended run on; the entries from `void_from` up to this one no longer count."""
+    """An operator sent the run on; the entries from `void_from` up to this one no longer count.
+
+    If it `has_ended`, the children that end with it have been cancelled.
+    """
 
     at_ms: int
     void_from: int
+    has_ended: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,25 +143,41 @@ def in_force(journal: Sequence[Entry]) -> list[tuple[int, ReplayedEntry]]:
     """The entries that still count, each with its position.
 
     A `Requeued` voids what it says, and with it the failed attempts of operations that have no outcome before that:
-    they are tried anew, with their whole number of attempts. The start of a child goes with its voided failure, so that
-    another child is started; one that completed is not, its outcome is still there.
+    they are tried anew, with their whole number of attempts. The start of a child goes with its voided failure, or when
+    the child was cancelled because the run gave it up or ended, so that another one is started. One that completed is
+    not: its outcome comes again (waiting.given_back).
     """
     kept: list[tuple[int, ReplayedEntry]] = []
     for position, entry in enumerate(journal):
         if isinstance(entry, Requeued):
-            broken = {each.op.op_id for at, each in kept if at >= entry.void_from and isinstance(each, Failed)}
+            voided = [each for at, each in kept if at >= entry.void_from]
             kept = [pair for pair in kept if pair[0] < entry.void_from]
             settled = {each.op.op_id for _, each in kept if isinstance(each, Completed | Failed | Withdrawn)}
-            kept = [pair for pair in kept if not _is_undone(pair[1], settled, broken)]
+            gone = _gone(entry, voided, [each for _, each in kept], settled)
+            kept = [pair for pair in kept if not _is_undone(pair[1], settled, gone)]
         elif not isinstance(entry, Forked):
             kept.append((position, entry))
     return kept
 
 
-def _is_undone(entry: ReplayedEntry, settled: set[str], broken: set[str]) -> bool:
+def _gone(
+    requeue: Requeued, voided: Sequence[ReplayedEntry], kept: Sequence[ReplayedEntry], settled: set[str]
+) -> set[str]:
+    """The operations whose child will not complete any more."""
+    failed, withdrawn, completed = (
+        {each.op.op_id for each in voided if isinstance(each, kind)} for kind in (Failed, Withdrawn, Completed)
+    )
+    cancelled = withdrawn
+    if requeue.has_ended:
+        cancelled |= {each.op.op_id for each in kept if isinstance(each, Started)} - settled - completed
+    bound = {each.op.op_id for each in kept if isinstance(each, Started) and each.on_end is OnEnd.cancel}
+    return failed | (cancelled & bound)
+
+
+def _is_undone(entry: ReplayedEntry, settled: set[str], gone: set[str]) -> bool:
     if isinstance(entry, AttemptFailed):
         return entry.op.op_id not in settled
-    return isinstance(entry, Started) and entry.op.op_id in broken
+    return isinstance(entry, Started) and entry.op.op_id in gone
 
 
 def begun_anew(journal: Sequence[Entry]) -> dict[str, int]:

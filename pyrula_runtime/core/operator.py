@@ -94,7 +94,7 @@ def requeue(run: Standing, journal: Sequence[Entry], failed_op: str | None, now_
     return Change(
         status=after(run.status, RunEvent.requeue),
         cancel_requested=False,
-        entries=(Requeued(at_ms=now_ms, void_from=void_from),),
+        entries=(Requeued(at_ms=now_ms, void_from=void_from, has_ended=run.status.is_terminal),),
         is_fresh_start=True,
     )
 

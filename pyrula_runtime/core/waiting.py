@@ -14,7 +14,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pyrula_runtime.core.entries import Completed, Entry, Failed, Json, Op, OpKind, in_force
+from pyrula_runtime.core.entries import Completed, Entry, Failed, Json, Op, OpKind, Started, in_force
+from pyrula_runtime.core.status import RunStatus
 
 # no signal is called so, for names have no slash
 _OF_CHILDREN = "child/"
@@ -148,12 +149,17 @@ class OpenWaits:
 
 
 def given_back(journal: Sequence[Entry]) -> list[Letter]:
-    """Signals that entries had taken over which count no more, because an operator sent the run on: they come again."""
-    counting = (entry for _, entry in in_force(journal))
+    """Messages that entries had taken over which count no more, since an operator sent the run on: they come again."""
+    counting = [entry for _, entry in in_force(journal)]
     taken = {entry.message for entry in counting if isinstance(entry, Completed | Failed)}
-    letters = {
-        entry.message: Letter(seq=entry.message, name=entry.op.name, value=entry.value)
-        for entry in journal
-        if isinstance(entry, Completed) and entry.op.kind is OpKind.signal and entry.message not in taken
-    }
+    children = {entry.op.op_id: entry.child_id for entry in counting if isinstance(entry, Started)}
+    letters: dict[int, Letter] = {}
+    for entry in journal:
+        if not isinstance(entry, Completed) or not entry.message or entry.message in taken:
+            continue
+        if entry.op.kind is OpKind.signal:
+            letters[entry.message] = Letter(seq=entry.message, name=entry.op.name, value=entry.value)
+        elif (child_id := children.get(entry.op.op_id)) is not None:
+            value: dict[str, Json] = {"status": RunStatus.completed, "result": entry.value}
+            letters[entry.message] = Letter(seq=entry.message, name=child_letters(child_id), value=value)
     return [letters[seq] for seq in sorted(letters)]

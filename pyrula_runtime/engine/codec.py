@@ -93,8 +93,8 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
             tree["k"] = "c"
         case DeadlinePassed():
             tree["k"] = "d"
-        case Requeued(void_from=void_from):
-            tree |= {"k": "q", "f": void_from}
+        case Requeued(void_from=void_from, has_ended=has_ended):
+            tree |= {"k": "q", "f": void_from} | ({"l": True} if has_ended else {})
         case Forked(source=source, started_ms=started_ms):
             tree |= {"k": "f", "r": source, "s": started_ms}
     if isinstance(entry, Completed | Failed) and entry.message:
@@ -117,7 +117,7 @@ def entry_from_json(tree: dict[str, Any]) -> Entry:
     if kind == "d":
         return DeadlinePassed(at_ms=at)
     if kind == "q":
-        return Requeued(at_ms=at, void_from=tree["f"])
+        return Requeued(at_ms=at, void_from=tree["f"], has_ended=tree.get("l", False))
     if kind == "f":
         return Forked(at_ms=at, source=tree["r"], started_ms=tree["s"])
     op = Op(op_id=tree["o"], kind=OpKind(tree["t"]), name=tree["m"])

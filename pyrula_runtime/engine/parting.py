@@ -1,4 +1,4 @@
-"""What is done to the relatives of a run that ends while no turn of it is at work: it was dropped, or quarantined.
+"""What is done to relatives where no turn is at work: of a run that is dropped or quarantined, or sent on by a person.
 
 A turn tells its parent and cancels its children with its last commit (see kin). Whoever else ends a run does the same,
 in the same write.
@@ -6,11 +6,14 @@ in the same write.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from pyrula_runtime.core.entries import Completed, Entry, Failed, Started, Withdrawn, in_force
 from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.status import CANCELLATION, TERMINAL, RunStatus
 from pyrula_runtime.core.tree import Child, OnEnd, to_cancel
 from pyrula_runtime.engine.kin import report_to
-from pyrula_runtime.engine.payloads import PLAIN
+from pyrula_runtime.engine.payloads import PLAIN, Payloads
 from pyrula_runtime.stores.protocol import CancelRun, Effect, Ending, RunQuery, RunRecord, Store
 
 _LIVE = frozenset(RunStatus) - TERMINAL
@@ -38,3 +41,19 @@ async def _to_cancel(store: Store, run_id: str) -> tuple[str, ...]:
         if len(page) < _PAGE:
             return found
         before = page[-1].run_id
+
+
+async def missed_reports(
+    store: Store, run: RunRecord, journal: Sequence[Entry], payloads: Payloads
+) -> tuple[Effect, ...]:
+    """What children told this run after it had ended, which nobody kept; with `journal` it goes on. CodecFailed."""
+    counting = [entry for _, entry in in_force(journal)]
+    settled = {each.op.op_id for each in counting if isinstance(each, Completed | Failed | Withdrawn)}
+    reports: tuple[Effect, ...] = ()
+    for each in counting:
+        if isinstance(each, Started) and each.op.op_id not in settled:
+            child = await store.read(each.child_id)
+            if child is not None and child.status.is_terminal:
+                ending = Ending(status=child.status, result=child.result, error=child.error)
+                reports += report_to(child.parent, child.run_id, ending, payloads)
+    return reports

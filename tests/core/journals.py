@@ -51,8 +51,8 @@ def deadline(at_ms: int = 0) -> DeadlinePassed:
     return DeadlinePassed(at_ms=at_ms)
 
 
-def requeued(void_from: int, at_ms: int = 0) -> Requeued:
-    return Requeued(at_ms=at_ms, void_from=void_from)
+def requeued(void_from: int, at_ms: int = 0, *, has_ended: bool = False) -> Requeued:
+    return Requeued(at_ms=at_ms, void_from=void_from, has_ended=has_ended)
 
 
 def child(op_id: str) -> Op:
@@ -60,8 +60,8 @@ def child(op_id: str) -> Op:
     return Op(op_id=op_id, kind=OpKind.child, name=op_id.rpartition("#")[0])
 
 
-def started(op_id: str, child_id: str = "child-1", at_ms: int = 0) -> Started:
-    return Started(op=child(op_id), at_ms=at_ms, child_id=child_id, on_end=OnEnd.cancel)
+def started(op_id: str, child_id: str = "child-1", at_ms: int = 0, on_end: OnEnd = OnEnd.cancel) -> Started:
+    return Started(op=child(op_id), at_ms=at_ms, child_id=child_id, on_end=on_end)
 
 
 def patch(name: str) -> Op:

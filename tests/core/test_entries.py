@@ -17,6 +17,7 @@ from pyrula_runtime.core.entries import (
     in_force,
     requeue_from,
 )
+from pyrula_runtime.core.tree import OnEnd
 from tests.core.journals import (
     BROKEN,
     attempt,
@@ -167,3 +168,21 @@ def test_what_was_voided_begins_anew_at_the_newest_requeue() -> None:
     journal: list[Entry] = [A, failed("b#1"), requeued(1, at_ms=5), C, requeued(0, at_ms=9)]
     assert begun_anew(journal[:3]) == {"b#1": 5}
     assert begun_anew(journal) == {"a#1": 9, "b#1": 9, "c#1": 9}
+
+
+def given_up(op_id: str) -> Withdrawn:
+    return Withdrawn(op=child(op_id), at_ms=0)
+
+
+def test_a_child_that_was_cancelled_because_it_was_given_up_is_started_again_unless_it_was_to_go_on() -> None:
+    journal: list[Entry] = [started("ship#1"), started("pack#1", on_end=OnEnd.abandon), given_up("ship#1")]
+    journal += [given_up("pack#1"), requeued(2)]
+    assert positions(journal) == [1]
+
+
+def test_children_end_with_a_run_that_has_ended_but_not_with_one_that_was_paused() -> None:
+    done = Completed(op=child("done#1"), at_ms=0, value=1)
+    journal: list[Entry] = [started("ship#1"), started("pack#1", on_end=OnEnd.abandon), started("done#1"), done, A]
+    assert positions([*journal, requeued(4)]) == [0, 1, 2, 3]
+    assert positions([*journal, requeued(4, has_ended=True)]) == [1, 2, 3]
+    assert positions([*journal, requeued(3, has_ended=True)]) == [1, 2]

@@ -95,14 +95,15 @@ def test_a_failed_run_goes_on_from_its_failure(journal: list[Entry], failed_op: 
     assert requeue(run(RunStatus.failed), journal, failed_op, 9) == Change(
         status=RunStatus.queued,
         cancel_requested=False,
-        entries=(Requeued(at_ms=9, void_from=void_from),),
+        entries=(Requeued(at_ms=9, void_from=void_from, has_ended=True),),
         is_fresh_start=True,
     )
 
 
 @pytest.mark.parametrize("status", [RunStatus.quarantined, RunStatus.paused])
 def test_other_runs_go_on_with_all_that_is_recorded(status: RunStatus) -> None:
-    assert requeue(run(status), JOURNAL, "b#1", 9).entries == (Requeued(at_ms=9, void_from=3),)
+    has_ended = status is RunStatus.quarantined
+    assert requeue(run(status), JOURNAL, "b#1", 9).entries == (Requeued(at_ms=9, void_from=3, has_ended=has_ended),)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyrula_runtime.core.entries import Completed, Entry, Op, OpKind
 from pyrula_runtime.core.waiting import Letter, OpenWait, OpenWaits, Settled, child_letters, given_back
-from tests.core.journals import completed, requeued
+from tests.core.journals import child, completed, requeued, started
 
 
 def wait(op_id: str, due_ms: int | None = None, hears: str | None = None) -> OpenWait:
@@ -116,3 +116,10 @@ def test_signals_of_voided_entries_come_again_in_their_order() -> None:
 
 def test_a_signal_that_was_taken_over_again_does_not_come_a_third_time() -> None:
     assert given_back([heard("go#1", 1), requeued(0), heard("go#1", 1)]) == []
+
+
+def test_what_a_child_told_comes_again_if_its_start_still_counts() -> None:
+    told = Completed(op=child("ship#1"), at_ms=0, value=7, message=3)
+    (again,) = given_back([started("ship#1", "run-1"), told, requeued(1, has_ended=True)])
+    assert again == Letter(seq=3, name=child_letters("run-1"), value={"status": "completed", "result": 7})
+    assert given_back([started("ship#1", "run-1"), told, requeued(0)]) == []

@@ -58,7 +58,7 @@ ENTRIES: st.SearchStrategy[Entry] = st.one_of(
     st.builds(AttemptFailed, op=OPS, at_ms=NUMBERS, number=NUMBERS, error=ERRORS, retry_at_ms=NUMBERS),
     st.builds(CancelRequested, at_ms=NUMBERS),
     st.builds(DeadlinePassed, at_ms=NUMBERS),
-    st.builds(Requeued, at_ms=NUMBERS, void_from=NUMBERS),
+    st.builds(Requeued, at_ms=NUMBERS, void_from=NUMBERS, has_ended=st.booleans()),
 )
 
 

@@ -24,7 +24,7 @@ from pyrula.workflows import (
     step,
     workflow,
 )
-from pyrula_runtime.stores.protocol import RunQuery
+from pyrula_runtime.stores.protocol import RunQuery, RunRecord
 from tests.store.samples import until
 from tests.workflows import serving
 from tests.workflows.serving import LIMIT_S, has_come_to, served, url_in, worker_in
@@ -132,20 +132,26 @@ async def parent_of_two(ctx: WorkflowContext) -> None:
     await ctx.gather(ctx.child(awaits_go, "cancelled"), ctx.child(awaits_go, "abandoned", on_end="abandon"))
 
 
-async def descendants(folder: Path, run_id: str) -> dict[str, str]:
-    """The statuses of all runs below this one, by their input or workflow."""
+async def children_of(folder: Path, run_id: str) -> Sequence[RunRecord]:
+    """The runs that this one has started, the oldest first."""
     store = open_store(url_in(folder))
     await store.open()
-    found: dict[str, str] = {}
+    found = await store.find(RunQuery(parent=run_id))
+    await store.close()
+    return found[::-1]
+
+
+async def descendants(folder: Path, run_id: str) -> dict[str, str]:
+    """The statuses of all runs below this one, by their input or workflow; several of one name with a plus."""
+    found: dict[str, list[str]] = {}
     below = [run_id]
     while below:
-        children = await store.find(RunQuery(parent=below.pop()))
+        children = await children_of(folder, below.pop())
         below += [each.run_id for each in children]
-        found |= {
-            each.input.decode() if each.workflow == "awaits_go" else each.workflow: each.status for each in children
-        }
-    await store.close()
-    return found
+        for each in children:
+            name = each.input.decode() if each.workflow == awaits_go.name else each.workflow
+            found.setdefault(name, []).append(each.status)
+    return {name: "+".join(sorted(statuses)) for name, statuses in found.items()}
 
 
 async def come_to(folder: Path, run: RunHandle[Any], statuses: dict[str, str]) -> None:
@@ -221,6 +227,41 @@ async def test_the_children_of_a_run_that_a_person_drops_in_its_pause_end_with_i
         await client.cancel(run.run_id)
         ended = {"parent_of_two": "cancelled", '"cancelled"': "cancelled", '"abandoned"': "waiting"}
         await come_to(tmp_path, run, ended)
+
+
+@step
+def wait_for_luck(folder: str) -> str:
+    return Path(folder, "luck").read_text()  # not there at first
+
+
+@workflow
+async def has_bad_luck(ctx: WorkflowContext, folder: str) -> list[str]:
+    bound = ctx.start_child(awaits_go, "bound")
+    free = ctx.start_child(awaits_go, "free", on_end="abandon")
+    first = await ctx.child(awaits_go, "first")
+    luck = await ctx.step(wait_for_luck, folder)
+    return [first, luck, await bound.result(), await free.result()]
+
+
+async def test_a_run_that_is_requeued_hears_of_its_children_whatever_became_of_them(tmp_path: Path) -> None:
+    async with served(tmp_path, has_bad_luck, awaits_go) as client:
+        run = await client.submit(has_bad_luck, str(tmp_path))
+        await come_to(tmp_path, run, dict.fromkeys(('"bound"', '"free"', '"first"'), "waiting"))
+        children = {each.input.decode(): each.run_id for each in await children_of(tmp_path, run.run_id)}
+        await client.signal(children['"first"'], "go", 1)
+        await has_come_to(run, RunStatus.failed)
+        await come_to(tmp_path, run, {'"bound"': "cancelled", '"free"': "waiting", '"first"': "completed"})
+        await client.signal(children['"free"'], "go", 2)
+        free = client.handle(awaits_go, children['"free"'])
+        assert await free.result(LIMIT_S) == "2"
+        (tmp_path / "luck").write_text("good")
+        await client.requeue(run.run_id)
+        anew = {'"bound"': "cancelled+waiting", '"free"': "completed", '"first"': "completed"}
+        await come_to(tmp_path, run, anew)
+        for each in await children_of(tmp_path, run.run_id):
+            if each.status is RunStatus.waiting:
+                await client.signal(each.run_id, "go", 3)
+        assert await run.result(LIMIT_S) == ["1", "good", "3", "2"]
 
 
 @workflow
