@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.keeping import KEEPING
+from tests.faults.scene import Scene, staged
 from tests.faults.world import NewWorld, World
 
 ROOT = Path(__file__).parents[2]
@@ -63,4 +64,11 @@ def new_world(forge: Path, isolation: str, keeping: str) -> NewWorld:
 @pytest.fixture
 async def world(new_world: NewWorld) -> AsyncIterator[World]:
     async with new_world() as one:
+        yield one
+
+
+@pytest.fixture
+async def scene(forge: Path, request: pytest.FixtureRequest) -> AsyncIterator[Scene]:
+    """A server of its own; with the parameter `shifted` its clock can be set."""
+    async with staged(forge, is_shifted=getattr(request, "param", "") == "shifted") as one:
         yield one

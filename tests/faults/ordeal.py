@@ -8,6 +8,7 @@ charged with nothing, and whoever was told `done` finds it done.
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,8 @@ from tests.faults.world import BRISK, Process, Visit, World
 from tests.store.samples import until
 
 HELD, MOVING, LATER = 3, 6, 3
-OPTIONS: dict[str, Any] = BRISK | {"orphan_scan_interval": 0.3}
+# a lock that a busy machine does not let lapse
+OPTIONS: dict[str, Any] = BRISK | {"lock_ttl": 3.0, "orphan_scan_interval": 0.3}
 EVERY_RENEWAL = Point(verb="renew", nth=0, phase="answered", deed="tell")
 # the store's own patience, in the proportion in which these locks live shorter than a usual one
 HASTY = {"connect_s": 1.0, "answer_s": 1.0, "ping_s": 1.0, "close_s": 1.0, "knock_s": 0.5, "again_most_s": 0.2}
@@ -43,8 +45,8 @@ class Ordeal:
         """Start workers, and see that they have their hands full."""
         world = self.world
         gate = await world.gate()
-        for number in range(workers):
-            history = world.directory / f"history{number}"
+        for _ in range(workers):
+            history = world.directory / f"history {secrets.token_hex(4)}"
             self._histories.append(history)
             order = {"options": OPTIONS} | self._order
             self.workers.append(await world.start(EVERY_RENEWAL, history=str(history), **order))
@@ -67,7 +69,16 @@ class Ordeal:
             other.cancel()
         done.pop().result()
 
-    async def _reaches(self) -> bool:
+    async def settled(self) -> None:
+        """Wait until nothing is on its way but what stands at the gate."""
+        await asyncio.gather(*[self.world.ended(run) for run in self.runs[HELD:]])
+
+    async def dropped(self) -> None:
+        """Wait until the runs at the gate have been given up."""
+        await asyncio.gather(*[visit.given_up() for visit in self._visits])
+        await until(self.reaches)
+
+    async def reaches(self) -> bool:
         """Whether the test's own way to the store leads there."""
         try:
             await self.world.store.ping()
@@ -86,12 +97,16 @@ class Ordeal:
             *(self.world.log(worker)[-3_000:] for worker in self.workers),
         ]
 
-    async def end(self) -> list[str]:
-        """Let everything come to its end, and say what is wrong."""
+    async def end(self) -> None:
+        """Let everything come to its end, and fail if anything is wrong."""
+        wrong = await self._wrong()
+        assert not wrong, "\n".join(wrong)
+
+    async def _wrong(self) -> list[str]:
         world, calm_s = self.world, time.monotonic()
         for visit in self._visits:
             visit.let_in("kept")
-        await until(self._reaches)
+        await until(self.reaches)
         self.runs += [await world.submit("ten") for _ in range(LATER)]
         try:
             ended = await asyncio.gather(*[world.ended(run, BOUND_S) for run in self.runs])

@@ -112,6 +112,15 @@ class Server:
             connection.socket.close()
         return reply
 
+    def replicated(self, key: str = "sign") -> None:
+        """Wait until a replica has all there is; a write of this key tells."""
+        connection = connect(self.address(), 15, "test")
+        try:
+            _, replicas = connection.ask([("SET", key, "1"), ("WAIT", 1, 10_000)])  # of its own write
+        finally:
+            connection.socket.close()
+        assert replicas == 1
+
     def kill(self) -> None:
         """End the process without giving it a chance to save."""
         self.process.kill()
@@ -214,6 +223,21 @@ class Cluster:
         ranges = server.ask("CLUSTER", "SLOTS")
         assert isinstance(ranges, list)
         return any(first <= slot <= last and primary[1] == server.port for first, last, primary, *_ in ranges)
+
+    def move(self, namespace: str) -> Server:
+        """Move the slot of a namespace to another primary as an operator would, key by key; the new owner."""
+        slot, source = slot_of(self.address(namespace).tag), self.owner(namespace)
+        target = next(server for server in self.servers[:3] if server is not source)
+        names = [server.ask("CLUSTER", "MYID") for server in (source, target)]
+        assert all(isinstance(name, bytes) for name in names)
+        target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", names[0])  # type: ignore[arg-type]
+        source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", names[1])  # type: ignore[arg-type]
+        while keys := source.ask("CLUSTER", "GETKEYSINSLOT", slot, 10):
+            assert isinstance(keys, list)
+            source.ask("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *keys)
+        for server in (target, source, *(each for each in self.servers[:3] if each not in (source, target))):
+            server.ask("CLUSTER", "SETSLOT", slot, "NODE", names[1])  # type: ignore[arg-type]
+        return target
 
     def stop(self) -> None:
         for server in self.servers:

@@ -15,7 +15,7 @@ from pyrula_runtime.stores.valkey.route import slot_of
 from pyrula_runtime.stores.valkey.store import ValkeyStore
 from tests.store.samples import appending, claimed, journal_of, new_run, request, until
 from tests.store.valkey.audit import audit
-from tests.store.valkey.servers import Cluster, Server, shared_cluster
+from tests.store.valkey.servers import Cluster, shared_cluster
 
 pytestmark = pytest.mark.xdist_group("cluster")
 Opened = Callable[..., Awaitable[ValkeyStore]]
@@ -102,30 +102,13 @@ async def test_a_killed_primary_is_replaced_and_work_goes_on(store: ValkeyStore,
     )
 
 
-def move(cluster: Cluster, namespace: str, *, between: Callable[[], None] = lambda: None) -> Server:
-    """Move the slot of a namespace to another primary as an operator would, key by key; the new owner."""
-    slot, source = slot_of(cluster.address(namespace).tag), cluster.owner(namespace)
-    target = next(server for server in cluster.servers[:3] if server is not source)
-    names = [server.ask("CLUSTER", "MYID") for server in (source, target)]
-    assert all(isinstance(name, bytes) for name in names)
-    target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", names[0])  # type: ignore[arg-type]
-    source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", names[1])  # type: ignore[arg-type]
-    between()
-    while keys := source.ask("CLUSTER", "GETKEYSINSLOT", slot, 10):
-        assert isinstance(keys, list)
-        source.ask("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *keys)
-    for server in (target, source, *(each for each in cluster.servers[:3] if each not in (source, target))):
-        server.ask("CLUSTER", "SETSLOT", slot, "NODE", names[1])  # type: ignore[arg-type]
-    return target
-
-
 async def test_a_slot_that_moves_takes_its_store_along(store: ValkeyStore, cluster: Cluster) -> None:
     claim = await claimed(store)
     await store.commit(appending(claim.token, 0, b"before"))
     wakes: list[Wake] = []
     listening = store.listen(wakes.append, frozenset({Wake.ready}))
     await listening.is_heard.wait()
-    target = await asyncio.to_thread(move, cluster, "n")
+    target = await asyncio.to_thread(cluster.move, "n")
     assert cluster.owner("n") is target
 
     async def goes_on() -> Append:
@@ -143,7 +126,7 @@ async def test_a_slot_that_moves_takes_its_store_along(store: ValkeyStore, clust
 
 async def test_commits_during_a_move_are_written_once(store: ValkeyStore, cluster: Cluster) -> None:
     claim = await claimed(store)
-    moved = asyncio.ensure_future(asyncio.to_thread(move, cluster, "n"))
+    moved = asyncio.ensure_future(asyncio.to_thread(cluster.move, "n"))
     written = 0
     while not moved.done() or written < 50:
 
