@@ -23,7 +23,7 @@ def test_a_journal_beyond_either_limit_is_refused(entries: int, size: int) -> No
     assert journal_fault(ENTRIES, BYTES) is None
     assert journal_fault(entries, size) == (
         f"the journal would have {entries:,} entries and {size:,} bytes; its limits are 51,200 and 50,000,000: split "
-        f"the work into several runs"
+        f"the work into several runs, or go on as new"
     )
 
 

@@ -94,6 +94,8 @@ def test_every_python_block_is_a_file_that_is_tried_here() -> None:
         "holiday.py",
         "nightly.py",
         "test_trip.py",
+        "parcels.py",
+        "follow.py",
     }
 
 
@@ -118,6 +120,27 @@ def test_the_trip_is_undone(folder: Path) -> None:
     assert booked.returncode == 1
     assert "ConnectionError: the hotel does not answer" in booked.stderr
     assert re.search(r"cancel_flight#1 +null", shown.stdout)
+
+
+def test_a_parcel_shows_where_it_is_and_code_that_changed_is_tried_first(folder: Path) -> None:
+    with serving(folder, "pyrula worker --workflow parcels"):
+        sent = ran(folder, COMMAND, "submit", "send_parcel", '{"order": "a lamp"}', "--wait", "--run-id", "parcel")
+    assert sent.stdout == '"parcel of a lamp is on its way"\n'
+    followed = ran(folder, sys.executable, "follow.py", "parcel")
+    assert followed.stdout.splitlines() == [
+        "1 status {'stage': 'packing', 'order': 'a lamp'}",
+        "2 status {'stage': 'handing over', 'order': 'a lamp'}",
+    ]
+    shown = ran(folder, COMMAND, "runs", "show", "parcel")
+    assert re.search(r'shows +{"stage":"handing over","order":"a lamp"}', shown.stdout)
+    replayed = ran(folder, COMMAND, "runs", "replay", "parcel", "--workflow", "parcels")
+    assert "parcel fits: all of it was replayed, and the code ends as the run did" in replayed.stdout
+    (folder / "parcels.py").write_text(
+        BLOCKS["parcels.py"].replace("def insure", "def cover").replace("(insure", "(cover")
+    )
+    changed = ran(folder, COMMAND, "runs", "replay", "parcel", "--workflow", "parcels")
+    assert changed.returncode == 1
+    assert "but the code asks for step 'cover' (cover#1)" in changed.stdout
 
 
 def test_the_tests_of_the_trip_pass(folder: Path) -> None:
