@@ -53,6 +53,7 @@ short-%: .venv-%/.installed
 # Soaks outlast the limit for one test, so it is lifted here and nowhere else.
 nightly: venv
 	$(PYTEST) -m nightly -o faulthandler_timeout=0
+	TEST_KEEPING=valkey $(PYTEST) $(AT_ONCE) tests/faults
 
 bench: venv
 	$(BIN)/python -m benchmarks $(ARGS)

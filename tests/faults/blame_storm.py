@@ -193,6 +193,8 @@ class BlameStorm:
 
     async def _hold_the_store(self, chance: random.Random) -> None:
         """Nobody can write for a while."""
+        if await self._halted(chance):
+            return
         holder = await self._world.start(role="hold")
         await holder.told("holding")
         await asyncio.sleep(LOCK_TTL_S * chance.uniform(0.3, 2))
@@ -200,11 +202,22 @@ class BlameStorm:
 
     async def _stop_a_holder(self, chance: random.Random) -> None:
         """The same, and whoever keeps the others from writing stands still itself."""
+        if await self._halted(chance):
+            return
         holder = await self._world.start(role="hold")
         await holder.told("holding")
         holder.send(signal.SIGSTOP)
         await asyncio.sleep(LOCK_TTL_S * chance.uniform(0.3, 2))
         await holder.kill()
+
+    async def _halted(self, chance: random.Random) -> bool:
+        """Let a server answer nobody for a while; False if the store is a file."""
+        if (halt := self._world.kept.halt) is None:
+            return False
+        length_s = LOCK_TTL_S * chance.uniform(0.3, 2)
+        await asyncio.to_thread(halt, length_s)
+        await asyncio.sleep(length_s)
+        return True
 
     async def _restart(self, chance: random.Random) -> None:
         await asyncio.to_thread(self.supervised.command, "restart", chance.randrange(PROCS))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import tempfile
@@ -42,8 +43,8 @@ def isolation(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def keeping(request: pytest.FixtureRequest) -> str:
-    """The kind of store that keeps a world's runs; a test that says nothing gets a file."""
-    return str(getattr(request, "param", "sqlite"))
+    """The kind of store that keeps a world's runs; a test that says nothing gets a file, or what TEST_KEEPING names."""
+    return str(getattr(request, "param", os.environ.get("TEST_KEEPING", "sqlite")))
 
 
 @pytest.fixture

@@ -164,9 +164,9 @@ def recorded(store: p.Store, path: Path, proc: str) -> p.Store:
 
 
 def load(paths: Iterable[Path]) -> list[Call]:
-    """The calls in these files, in the order in which they were begun; a line cut short by a full disk is left out."""
+    """The calls in these files, in order of their beginning; who was ended before its first call has left no file."""
     calls: dict[tuple[str, int], Call] = {}
-    for path in paths:
+    for path in filter(Path.exists, paths):
         for line in path.read_text().splitlines():
             told = json.loads(line)
             key = (told["proc"], told["n"])

@@ -15,7 +15,12 @@ from tests.store.valkey.servers import Server, shared, shared_cluster
 
 def _on_one_server() -> Kept:
     server, name = shared("valkey"), os.urandom(6).hex()
-    return Kept(server.url(name), lambda: audit(server.address(name)), lambda chance: _upset(server, chance))
+    return Kept(
+        server.url(name),
+        lambda: audit(server.address(name)),
+        lambda chance: _upset(server, chance),
+        lambda length_s: _halt(server, length_s),
+    )
 
 
 def _in_a_cluster() -> Kept:
@@ -24,6 +29,7 @@ def _in_a_cluster() -> Kept:
         cluster.url(name),
         lambda: audit(cluster.address(name), in_cluster=True),
         lambda chance: _upset(chance.choice(cluster.servers), chance),
+        lambda length_s: _halt(cluster.owner(name), length_s),
     )
 
 
@@ -33,12 +39,20 @@ def _upset(server: Server, chance: random.Random) -> None:
     server.ask(*chance.choice(commands))
 
 
+def _halt(server: Server, length_s: float) -> None:
+    server.ask("CLIENT", "PAUSE", round(length_s * 1000))
+
+
 # kind of store -> makes a place for a world's runs; None: a file in the world's own folder
 KEEPING: dict[str, Callable[[], Kept | None]] = {
     "sqlite": lambda: None,
     "valkey": _on_one_server,
     "cluster": _in_a_cluster,
 }
+
+
+# for tests of what only a file has: one lock for all who write, and a disk that may be full
+on_a_file = pytest.mark.parametrize("keeping", ["sqlite"], indirect=True)
 
 
 def kinds(*names: str) -> list[object]:

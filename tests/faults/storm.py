@@ -36,8 +36,10 @@ ATTEMPTS = {"third_time_lucky#1": 3}
 WORKFLOWS = ("ten", "side by side", "plain", "lucky", "failing", "overdue", "dawdling", "dawdling")
 # of a thousand calls to the store, how many are sent twice, and how many answers are lost
 SHARE = 0.005
-# what the last run may take after the last blow: a lock's life, a scan, a stray's two looks, and the work itself
+# what the last run may take after the last blow: a lock's life, a scan, a stray's two looks, and the work itself;
+# after a long storm there may be many suspects, too, of which each worker takes one every five seconds
 BOUND_S = 10.0
+BOUND_OF_LENGTH = 0.5
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,6 +70,7 @@ class Storm:
         self._world = world
         self._seed = seed
         self._ends = time.monotonic() + length_s
+        self._bound_s = BOUND_S + BOUND_OF_LENGTH * max(0.0, length_s - 12)
         self._histories: list[Path] = []
         self._lives = 0
         self._faults: list[str] = []
@@ -81,9 +84,9 @@ class Storm:
         await asyncio.gather(*(process.kill() for process in last))
         calm_s = time.monotonic()
         clean = [await self._start(0) for _ in range(WORKERS)]
-        await asyncio.gather(*(world.ended(run, 3 * BOUND_S) for run in self.tally.runs))
+        await asyncio.gather(*(world.ended(run, 3 * self._bound_s) for run in self.tally.runs))
         codes = await asyncio.gather(*(process.drain() for process in clean))
-        history = history_of(load(self._histories), await final_runs(world.store), calm_s=calm_s, bound_s=BOUND_S)
+        history = history_of(load(self._histories), await final_runs(world.store), calm_s=calm_s, bound_s=self._bound_s)
         self._faults += [f"a clean worker ended with {code}" for code in codes if code != 0]
         return self._faults + check(history) + list(world.problems()) + self._wrong_marks(history)
 

@@ -11,6 +11,7 @@ import secrets
 import pytest
 
 from tests.faults.blame_storm import BlameStorm, Load, logs_of
+from tests.faults.keeping import kinds
 from tests.faults.world import World
 
 
@@ -30,6 +31,13 @@ async def raised(world: World, seed: int, load: Load) -> None:
 @pytest.mark.parametrize("seed", [int(os.environ.get("PYRULA_STORM_SEED", "1"))])
 async def test_a_short_storm(world: World, seed: int) -> None:
     await raised(world, seed, Load(innocent=100, guilty_of_each=1, length_s=25))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("keeping", kinds("valkey"), indirect=True)
+async def test_a_storm_on_a_server(world: World) -> None:
+    seed = int(os.environ.get("PYRULA_STORM_SEED") or secrets.randbelow(2**32))
+    await raised(world, seed, Load(innocent=200, guilty_of_each=2, length_s=60))
 
 
 @pytest.mark.nightly

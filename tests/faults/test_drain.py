@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from pyrula.workflows import RunStatus
+from tests.faults.keeping import on_a_file
 from tests.faults.plan import Point
 from tests.faults.world import Gate, Process, Visit, World
 
@@ -114,6 +115,7 @@ async def test_a_store_that_is_gone_does_not_keep_the_drain(world: World, verb: 
     assert (await world.ended(run)).status is RunStatus.completed
 
 
+@on_a_file
 @pytest.mark.parametrize("workflow", GATED)
 async def test_a_write_lock_that_nobody_gives_up_does_not_keep_the_drain(world: World, workflow: str) -> None:
     run, worker, gate, _ = await at_the_gate(world, workflow, "", options=SHORT)

@@ -16,6 +16,7 @@ from pyrula_runtime.stores.opening import open_store
 from pyrula_runtime.stores.protocol import CLEAN
 from tests.faults.check_history import check, history_of
 from tests.faults.history import final_runs, load
+from tests.faults.keeping import on_a_file
 from tests.faults.plan import Point
 from tests.faults.world import BRISK, World
 
@@ -136,6 +137,7 @@ async def test_two_workers_that_start_after_a_death_share_its_runs(world: World)
     assert all(max(world.marks(run).values()) <= 2 for run in runs)
 
 
+@on_a_file
 async def test_a_death_in_the_middle_of_a_write_stops_nobody(world: World) -> None:
     run = await world.submit("ten")
     holder = await world.start(role="hold")

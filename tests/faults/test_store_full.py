@@ -11,8 +11,11 @@ import resource
 import pytest
 
 from pyrula.workflows import RunStatus
+from tests.faults.keeping import on_a_file
 from tests.faults.plan import Point
 from tests.faults.world import BRISK, Process, World
+
+pytestmark = on_a_file
 
 EVERY_COMMIT = Point(verb="commit", nth=0, phase="answered", deed="tell")
 EVERY_BEAT = Point(verb="beat", nth=0, phase="answered", deed="tell")

@@ -175,12 +175,14 @@ class Gate:
 class Kept:
     """Where the runs of a world are kept.
 
-    `audit` says how the store contradicts itself; `upset` does something to its server that nobody should notice.
+    `audit` says how the store contradicts itself; `upset` does something to its server that nobody should notice, and
+    `halt` lets the server answer nobody for so many seconds.
     """
 
     url: str
     audit: Callable[[], Sequence[str]]
     upset: Callable[[random.Random], None] | None = None
+    halt: Callable[[float], None] | None = None
 
 
 class World:
