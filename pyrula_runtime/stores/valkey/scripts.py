@@ -1,7 +1,8 @@
 """The scripts, read once, at import, from `lua/*.lua`: one verb, one file, put together with the parts it says it uses.
 
 A part stands where it is used. The server makes a script's functions anew with every call, so what few calls need is
-used inside the function or branch that needs it, and costs the others nothing.
+used inside the function or branch that needs it, and costs the others nothing. Nor does a server get a rare script
+before it is called: whatever it has loaded is looked through again and again for what can be freed.
 
 A guarded script, for tests, refuses to touch a key or channel without its own tag: on one server, and between two slots
 of one node, such a mistake would go unnoticed until a cluster is moved.

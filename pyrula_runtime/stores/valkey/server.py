@@ -24,6 +24,8 @@ from pyrula_runtime.stores.valkey.settings import Settings
 log = logging.getLogger(__name__)
 SCHEMA = 1
 OLDEST = (6, 0)
+# what every worker and client calls; a server gets any other script when it is called for the first time
+AT_ONCE = ("append", "arm", "begin", "claim", "commit", "read", "renew", "submit")
 _PROBE = b"redis.call('TIME') return redis.call('EXISTS', KEYS[1])"
 
 
@@ -43,7 +45,8 @@ def examine(route: Route, settings: Settings) -> tuple[Connection, str]:
         publish = "SPUBLISH" if _is_cluster(facts) and _version(facts) >= (7, 0) else "PUBLISH"
         if route.address.strict:
             route.replicas = min(1, int(facts.get("connected_slaves", "0")))
-        _examine(connection, facts, scripts(guarded=settings.guarded, publish=publish).values())
+        loaded = scripts(guarded=settings.guarded, publish=publish)
+        _examine(connection, facts, [loaded[name] for name in AT_ONCE])
     except OSError as error:
         connection.socket.close()
         raise StoreUnavailable(f"the store at {route.place} does not answer: {error}") from error
@@ -60,14 +63,14 @@ def _told(connection: Connection) -> Mapping[str, str]:
     return facts_of(told)
 
 
-def _examine(connection: Connection, facts: Mapping[str, str], loaded: Iterable[Script]) -> None:
+def _examine(connection: Connection, facts: Mapping[str, str], at_once: Iterable[Script]) -> None:
     address = connection.address
     save, fsync, probe, *_ = connection.ask(
         [
             ("CONFIG", "GET", "save"),
             ("CONFIG", "GET", "appendfsync"),
             ("EVAL", _PROBE, 1, address.tag),
-            *(("SCRIPT", "LOAD", script.text) for script in loaded),
+            *(("SCRIPT", "LOAD", script.text) for script in at_once),
         ]
     )
     if facts.get("loading", "0") != "0":
