@@ -35,7 +35,13 @@ from tests.faults.plan import Point
 # after this long something that should come is taken as missing (seconds)
 LIMIT_S = 60.0
 # locks that live for a second and a half, and the ladder of a blocked lane below it
-BRISK = {"lock_ttl": 1.5, "block_warn": 0.4, "replace_after": 1.2}
+BRISK = {
+    "lock_ttl": 1.5,
+    "block_warn": 0.4,
+    "replace_after": 1.2,
+    "shard_lease_ttl": 1.5,
+    "shard_lease_interval": 0.5,
+}
 
 
 class Process:

@@ -169,16 +169,18 @@ def reclaimed(reply: Sequence[Any]) -> tuple[p.Lapsed, int, int]:
     return lapsed(reply), reply[2], reply[3]
 
 
-def holdings(reply: Iterable[Sequence[Any]]) -> tuple[p.Holding, ...]:
-    """What `holdings` answers."""
-    return tuple(
+def holdings(reply: Sequence[Any]) -> tuple[tuple[p.Holding, ...], int]:
+    """What `holdings` answers, and how many effects are to be carried."""
+    held, left_over = reply
+    told = tuple(
         p.Holding(
             token=Token(run_id=run_id.decode(), fence=fence, nonce=nonce.decode()),
             workflow=line(name)[0],
             dossier=_dossier(suspect, record),
         )
-        for run_id, fence, nonce, name, suspect, record, _ in sorted(reply, key=lambda held: held[-1] % _FRONT)
+        for run_id, fence, nonce, name, suspect, record, _ in sorted(held, key=lambda each: each[-1] % _FRONT)
     )
+    return told, left_over
 
 
 def _number(text: bytes | None) -> int | None:

@@ -213,9 +213,13 @@ class Front(Submitting, Leasing, Outbox, FrontWaiting):
     def holdings(self, incarnation: str) -> Awaitable[tuple[p.Holding, ...]]:
         if self.lookout.leased is not None and self.wanted.belongs_here(incarnation):
             return self._held_here(incarnation)
-        if self._layout.most > 1:
-            self._left_over.update(range(self._layout.most))  # whoever is asked about may have died before he carried
-        return _merged([shard.holdings(incarnation) for shard in self._all()], _chained)
+        return self.shard(FIRST).holdings(incarnation) if self._layout.most == 1 else self._held_by(incarnation)
+
+    async def _held_by(self, incarnation: str) -> tuple[p.Holding, ...]:
+        told = await asyncio.gather(*[shard.holdings_and_left_over(incarnation) for shard in self._all()])
+        # whoever is asked about may have died before he carried what he wrote
+        self._left_over.update(number for number, (_, left_over) in enumerate(told) if left_over)
+        return _chained([held for held, _ in told])
 
     async def _held_here(self, incarnation: str) -> tuple[p.Holding, ...]:
         asked = self.claimed.shards()

@@ -105,6 +105,10 @@ class Shard(WithWaiting):
         return self._run("reclaim", to_status, lock_ttl_ms, limit, outage, told=answers.reclaimed)
 
     def holdings(self, incarnation: str) -> asyncio.Future[tuple[p.Holding, ...]]:
+        return self._run("holdings", incarnation, told=lambda reply: answers.holdings(reply)[0])
+
+    def holdings_and_left_over(self, incarnation: str) -> asyncio.Future[tuple[tuple[p.Holding, ...], int]]:
+        """The same, and how many effects are to be carried from here."""
         return self._run("holdings", incarnation, told=answers.holdings)
 
     def read(self, run_id: str) -> asyncio.Future[p.RunRecord | None]:
