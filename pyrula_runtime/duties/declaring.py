@@ -11,7 +11,6 @@ import logging
 from collections import Counter
 from collections.abc import Sequence
 
-from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.scheduling import ScheduleState, Witness, declare
 from pyrula_runtime.core.why import SILENT_AFTER_MS
 from pyrula_runtime.engine.program import Program
@@ -35,17 +34,10 @@ class Declaring:
         self._incarnation = incarnation
         self._has_subscribed = False
         self._missed: Counter[tuple[str, int]] = Counter()
-        self._told: set[str] = set()
+        self._unread: set[str] = set()
 
     async def act(self) -> None:
         """Compare, and write what is otherwise."""
-        try:
-            await self._compare()
-        except UsageError as error:  # a store that cannot keep schedules or events
-            if any(program.schedule or program.triggers for program in self._programs):
-                self._cannot("schedules and events are left out", error)
-
-    async def _compare(self) -> None:
         if not self._has_subscribed:
             for program in self._programs:
                 names = frozenset(trigger.event for trigger in program.triggers)
@@ -59,7 +51,7 @@ class Declaring:
             try:
                 state = load_state(record.schedule_id, record.record) if record.rev else None
             except (ValueError, KeyError) as error:
-                self._cannot(f"schedule {program.name} is left as a newer version of Pyrula wrote it", error)
+                self._cannot_read(program.name, error)
                 continue
             if not self._says(state, program):
                 live = live or await self._live()
@@ -99,7 +91,7 @@ class Declaring:
         if await self._store.put_schedule(written):  # else somebody else has, and it is compared again
             log.info("schedule %s is as the code of this worker says", record.schedule_id)
 
-    def _cannot(self, what: str, error: Exception) -> None:
-        if what not in self._told:
-            self._told.add(what)
-            log.error("%s: %s", what, error)
+    def _cannot_read(self, name: str, error: Exception) -> None:
+        if name not in self._unread:
+            self._unread.add(name)
+            log.error("schedule %s is left as a newer version of Pyrula wrote it: %s", name, error)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 import orjson
 
 from pyrula_runtime.core.entries import Json
-from pyrula_runtime.core.errors import CodecFailed, UsageError
+from pyrula_runtime.core.errors import CodecFailed
 from pyrula_runtime.core.ids import input_digest
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.engine.payloads import Payloads
@@ -58,10 +58,7 @@ class FanOut:
         now_ms = self._mono_ms()
         self._left_alone = {key: until_ms for key, until_ms in self._left_alone.items() if until_ms > now_ms}
         while True:
-            try:
-                pending = await self._store.events_pending(frozenset(self._programs), _PAGE + len(self._left_alone))
-            except UsageError:  # a store that cannot keep events has none
-                return
+            pending = await self._store.events_pending(frozenset(self._programs), _PAGE + len(self._left_alone))
             fresh = [each for each in pending if _key(each) not in self._left_alone][:_PAGE]
             if not fresh:
                 return

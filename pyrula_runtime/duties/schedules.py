@@ -16,11 +16,14 @@ from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.scheduling.firing import Fired, fire
 from pyrula_runtime.scheduling.zones import local_text
 from pyrula_runtime.stores.protocol import Listening, ScheduleRecord, Store, Wake
+from pyrula_runtime.stores.protocol import Schedules as Found
 
 log = logging.getLogger("pyrula.duties")
 
 # runs may end thousands of times a second; one that waits for such an end looks so often at most
 _ENDS_EVERY_S = 0.2
+# schedules fired side by side
+_PAGE = 50
 # the longest that a timer of an event loop is set for (seconds)
 _DAY_S = 86_400.0
 
@@ -43,14 +46,10 @@ class Schedules:
     async def act(self) -> None:
         """Fire what is due, and come again when the next is."""
         self._end = None
-        try:
-            await self._fire_buffered()
-        except UsageError:  # a store that cannot keep schedules has none to fire
-            return
+        await self._fire_buffered()
         while True:
             found = await self._store.schedules(due_only=True)
-            were_due = [await self._fire(record, found.now_ms) for record in found.records]
-            if not any(were_due):
+            if not await self._fire_all(found):
                 break
         self._hear_of_ends()
         self._come_again(None if found.next_ms is None else found.next_ms - found.now_ms)
@@ -72,9 +71,16 @@ class Schedules:
             return
         self._buffering.clear()
         found = await self._store.schedules()
-        for record in found.records:
-            await self._fire(record, found.now_ms)
+        await self._fire_all(found)
         self._looked_at_all_ms = now_ms
+
+    async def _fire_all(self, found: Found) -> bool:
+        """Fire what is due, side by side, so that a store can take it in one commit; whether anything was."""
+        were_due = False
+        for start in range(0, len(found.records), _PAGE):
+            page = found.records[start : start + _PAGE]
+            were_due |= any(await asyncio.gather(*(self._fire(record, found.now_ms) for record in page)))
+        return were_due
 
     async def _fire(self, record: ScheduleRecord, now_ms: int) -> bool:
         """Whether there was anything to do."""

@@ -1,4 +1,4 @@
-"""Every kind of store."""
+"""The stores that the duties which begin runs are tried on: every kind, the most different ones by day."""
 
 from __future__ import annotations
 
@@ -11,11 +11,17 @@ from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import Store
 from tests.store.sites import SITES, Site
 
-# a cluster is six processes: one for the whole suite is enough
-KINDS = [pytest.param(kind, marks=[pytest.mark.xdist_group("cluster")] if "cluster" in kind else []) for kind in SITES]
+# what the others differ in is for the store's contract to show
+BY_DAY = {"model", "sqlite", "shards"}
 
 
-@pytest.fixture(params=KINDS)
+def marks_of(kind: str) -> list[pytest.MarkDecorator]:
+    # a cluster is six processes: one for the whole suite is enough
+    alone = [pytest.mark.xdist_group("cluster")] if "cluster" in kind else []
+    return alone if kind in BY_DAY else [*alone, pytest.mark.nightly]
+
+
+@pytest.fixture(params=[pytest.param(kind, marks=marks_of(kind)) for kind in SITES])
 async def site(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Site]:
     """A fresh store of each kind, audited at the end of every test."""
     site = SITES[request.param](tmp_path)

@@ -6,14 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.scheduling import Declaration, pause
 from pyrula_runtime.duties.declaring import Declaring
 from pyrula_runtime.engine.program import Program, Trigger
 from pyrula_runtime.scheduling.records import dump_state
 from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import Event, ScheduleRecord, Store
-from pyrula_runtime.stores.seam import Crossing, Deed, Phase, Seam
 from pyrula_runtime.workflows.starting import Schedule
 from tests.duties.starting.schedules import declared, kept
 from tests.store.samples import worker
@@ -144,15 +142,3 @@ async def test_events_are_subscribed_to_at_the_start(store: Store) -> None:
     await Declaring(store, [program(None)], "w-2").act()  # the same version, without events now
     await store.emit(Event(event_id="e-2", name="order.paid", body=b"{}"))
     assert [each.workflow for each in await store.events_pending(None, 10)] == ["order", None]
-
-
-async def test_a_store_that_keeps_neither_is_told_of_once(store: Store, caplog: pytest.LogCaptureFixture) -> None:
-    def fault(crossing: Crossing) -> Deed:
-        if crossing.phase is Phase.before and crossing.verb == "subscribe":
-            raise UsageError("such a store cannot keep events yet")
-        return Deed.go_on
-
-    silent, speaking = (Declaring(Seam(store, fault), [program(each)], "w-1") for each in (None, HOURLY))
-    for declaring in (silent, speaking, speaking):
-        await declaring.act()
-    assert caplog.text.count("schedules and events are left out: such a store cannot keep events yet") == 1
