@@ -103,6 +103,7 @@ class Threads:
             self.told(job)
             if not self._keeps_its_place(job):
                 return
+            del job  # an idle thread would keep it, and with it the whole run that it was for
 
     def _next(self) -> Job | None:
         with self._news:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -35,7 +36,7 @@ from pyrula_runtime.workflows.starting import Schedule
 from tests.blackbox.holder import Holder
 from tests.duties.dying import Dying
 from tests.duties.starting.schedules import put, runs_of
-from tests.store.samples import COMPLETED, appending, new_run, request, until
+from tests.store.samples import COMPLETED, appending, new_run, request, suspended, until
 from tests.supervisor.lines import Line, Lines, start_of
 
 
@@ -370,3 +371,15 @@ async def test_clerks_fire_schedules_in_their_time_and_each_time_once(lines: Lin
         record = await store.read(run)
         assert record is not None
         assert record.created_ms >= first_ms + 1000 * number
+
+
+async def test_it_wakes_runs_whose_time_has_come(lines: Lines, store: Store, url: str) -> None:
+    await serving(lines, url)
+    due_ms = time.time_ns() // 1_000_000 + 200  # earlier than the round would come by itself
+    claim = await suspended(store, due_ms=due_ms)
+
+    async def is_woken() -> bool:
+        return await status_of(store, claim.token.run_id) is RunStatus.queued
+
+    await until(is_woken)
+    assert time.time_ns() // 1_000_000 >= due_ms

@@ -19,8 +19,12 @@ from pyrula.workflows import (
     step,
     workflow,
 )
+from pyrula_runtime.core.status import RunEvent, after
 from pyrula_runtime.engine.turn import Turn
-from tests.store.samples import until
+from pyrula_runtime.stores.protocol import RunQuery
+from pyrula_runtime.workflows.programs import program_of
+from tests.engine.ground import Ground
+from tests.store.samples import new_run, until
 from tests.workflows import serving
 from tests.workflows.serving import LIMIT_S, has_come_to, served, url_in, worker_in
 
@@ -96,9 +100,10 @@ async def test_a_run_that_sleeps_is_no_turn_of_any_worker_and_can_be_cancelled(f
         assert await runs[1].status() is RunStatus.waiting
 
 
-async def test_nothing_of_a_run_that_sleeps_is_left_in_memory(tmp_path: Path) -> None:
-    async with served(tmp_path, sleeps_long) as client:
-        runs = [await client.submit(sleeps_long, None) for _ in range(3)]
+@pytest.mark.parametrize("flow", [sleeps_long, plain_sleeps_long])
+async def test_nothing_of_a_run_that_sleeps_is_left_in_memory(flow: Any, tmp_path: Path) -> None:
+    async with served(tmp_path, flow) as client:
+        runs = [await client.submit(flow, None) for _ in range(3)]
         for run in runs:
             await has_come_to(run, RunStatus.waiting)
 
@@ -108,6 +113,24 @@ async def test_nothing_of_a_run_that_sleeps_is_left_in_memory(tmp_path: Path) ->
             return not {each.run_id for each in turns} & {run.run_id for run in runs}
 
         await until(is_gone)
+
+
+async def test_a_run_that_sleeps_for_hours_is_no_orphan_and_runs_once() -> None:
+    ground = Ground(program_of(sleeps_long))
+    await ground.store.open()
+    await ground.store.submit(new_run(sleeps_long.name))
+    assert await ground.claim()
+    await ground.write(0)
+    status = after(RunStatus.running, RunEvent.release)
+    for _ in range(30 * 24):
+        await ground.pass_time(3_600_000 - 1)
+        assert (await ground.store.reclaim_lapsed(status, 30_000, 100)).run_ids == ()
+        assert not await ground.claim()
+    await ground.pass_time(30 * 24)
+    assert await ground.claim()
+    await ground.write(0)
+    (run,) = await ground.store.find(RunQuery())
+    assert (run.status, run.fence) == (RunStatus.completed, 2)
 
 
 @workflow
