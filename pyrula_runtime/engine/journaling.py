@@ -19,7 +19,7 @@ from pyrula_runtime.core.errors import ErrorRecord, LimitExceeded, StoreUnavaila
 from pyrula_runtime.core.limits import entry_fault, journal_fault, journal_share, passes_warning
 from pyrula_runtime.engine.codec import load_json
 from pyrula_runtime.engine.facts import FactType, dump_fact
-from pyrula_runtime.engine.mending import Written
+from pyrula_runtime.engine.mending import Written, as_of
 from pyrula_runtime.engine.payloads import Payloads
 from pyrula_runtime.stores.protocol import Append, Claim, ClaimRequest, Commit, Committed, Dossier, Effect, Ending
 
@@ -114,6 +114,8 @@ class Journaling:
         self._told: bytes | None = None  # the same as a fact
         self._facts: list[bytes] = []  # told with the next entries
         self._written = Written()
+        self._inbox_len = claim.inbox_len  # messages that the store has told of
+        self._is_behind = False  # it has told of messages that it has not got any more
         self._to_send: deque[Commit] = deque()  # the first is under way; several while the store is mended
 
     @property
@@ -224,7 +226,7 @@ class Journaling:
         self._heard(commit, answer.result())
 
     def _heard(self, commit: Commit, reply: Committed) -> None:
-        if reply.append is Append.gap and self._mend(reply.length):
+        if reply.append is Append.gap and self._mend(reply):
             return
         if reply.append in _REFUSALS:
             self._owner.refused(_REFUSALS[reply.append])
@@ -234,18 +236,23 @@ class Journaling:
             self._send(self._to_send[0])
             return
         self.committed += len(commit.entries)
+        if commit.ending is None and self._is_behind:
+            self._owner.refused("the store has lost messages that this turn has seen")
+            return
+        self._inbox_len = max(self._inbox_len, reply.inbox_len)
         if commit.ending is None:
             self._written.keep(commit)
         self._owner.written(commit.ending, reply, claimed=commit.claim is not None)
 
-    def _mend(self, length: int) -> bool:
-        """Write again what the store has lost, its journal being that long, then what is new; False if that is gone."""
-        missing = self._written.beyond(length)
+    def _mend(self, reply: Committed) -> bool:
+        """Write again what the store has lost, then what is new; False if that is not to be had any more."""
+        missing = self._written.beyond(reply.length)
         if missing:
-            lost = self.committed - length
+            lost = self.committed - reply.length
             self._owner.note(
                 logging.WARNING, "the store has lost the last %d journal entries: writing them again", lost
             )
-            self._to_send = deque((*missing, self._to_send[-1]))
+            self._is_behind |= reply.inbox_len < self._inbox_len
+            self._to_send = deque(as_of(commit, reply.inbox_len) for commit in (*missing, self._to_send[-1]))
             self._send(self._to_send[0])
         return bool(missing)

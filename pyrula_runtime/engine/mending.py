@@ -7,6 +7,10 @@ is not, everything that is missing was committed by this very turn, and the stor
 commit by commit and word for word, with all that went with the entries. Then the run goes on as if nothing had
 happened, and no step is made twice.
 
+Messages get lost like entries, and their numbers are given out again. So a commit is repeated without what it says of
+numbers that the store does not know now, and a turn that has seen such messages ends when all is mended: the next one
+looks at the inbox anew, and no message that came since is taken for one that was lost.
+
 A failover loses seconds at most, so what is kept is bounded; whoever lost more finds the oldest of it gone here, too,
 and the turn ends. The next one goes on from what the store still has.
 """
@@ -14,6 +18,7 @@ and the turn ends. The next one goes on from what the store still has.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 
 from pyrula_runtime.stores.protocol import Commit
 
@@ -40,6 +45,16 @@ class Written:
         """What to write again to a journal that has only `length` entries left; nothing if that cannot be mended."""
         missing = tuple(commit for commit in self._commits if commit.expected_len >= length)
         return missing if missing and missing[0].expected_len == length else ()
+
+
+def as_of(commit: Commit, inbox_len: int) -> Commit:
+    """The commit for a store to which only so many messages ever came."""
+    consumed = tuple(seq for seq in commit.consumed if seq <= inbox_len)
+    ending = commit.ending
+    if ending is not None and ending.wait is not None and ending.wait.inbox_seen is not None:
+        seen = min(ending.wait.inbox_seen, inbox_len)
+        ending = replace(ending, wait=replace(ending.wait, inbox_seen=seen))
+    return replace(commit, consumed=consumed, ending=ending)
 
 
 def _size(commit: Commit) -> int:

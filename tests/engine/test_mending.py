@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from pyrula_runtime.core.locks import Token
-from pyrula_runtime.engine.mending import Written
+from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.engine.mending import Written, as_of
 from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.memory.store import MemoryStore
 from pyrula_runtime.stores.memory.world import World
-from pyrula_runtime.stores.protocol import Append, Commit, Committed
+from pyrula_runtime.stores.protocol import Append, Commit, Committed, Ending, Wait
 from pyrula_runtime.stores.seam import Crossing, Deed, Phase, Seam
 from tests.engine.fake_host import FakeHost, Ops, settle
 from tests.store.samples import appending, journal_of, new_run, request
@@ -97,6 +99,36 @@ def test_what_is_kept_is_bounded() -> None:
     written = written_from(0, most_bytes=30)
     assert places(written.beyond(2)) == [2, 3, 4]
     assert places(written.beyond(1)) == []
+
+
+async def test_messages_that_were_lost_are_not_taken_for_those_that_came_since() -> None:
+    """The turn was told of three messages; the store has one of them left when it has forgotten an entry as well."""
+    host = FakeHost()
+    turn = host.turn(many_steps)
+    host.complete("a#1", 1)
+    commit, first = host.commits.pop(0)
+    host.journal += commit.entries
+    first.set_result(Committed(append=Append.done, length=1, inbox_len=3))
+    await settle()
+    host.complete("a#2", 2)
+    _, second = host.commits.pop(0)
+    host.journal.clear()
+    second.set_result(Committed(append=Append.gap, length=0, inbox_len=1))
+    await settle()
+    for _ in range(2):
+        await host.answer()
+    assert len(host.journal) == 2
+    assert turn.is_over
+    assert host.lost_because == "the store has lost messages that this turn has seen"
+
+
+def test_a_commit_says_nothing_of_messages_that_the_store_does_not_know() -> None:
+    wait = Wait(due_ms=None, inbox_seen=5, wake_status=RunStatus.queued)
+    ending = Ending(status=RunStatus.waiting, wait=wait)
+    said = as_of(replace(appending(TOKEN, 0, b"x", ending=ending), consumed=(2, 5)), 3)
+    assert said.consumed == (2,)
+    assert said.ending == replace(ending, wait=replace(wait, inbox_seen=3))
+    assert as_of(said, 3) == said
 
 
 class OnAStore(FakeHost):
