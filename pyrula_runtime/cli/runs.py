@@ -39,6 +39,7 @@ def now_ms() -> int:
     type=click.Choice([status.value for status in RunStatus]),
     help="Only runs in this status; may be given several times.",
 )
+@click.option("--schedule", metavar="NAME", help="Only runs that this schedule began.")
 @click.option("--suspects", is_flag=True, help="Only runs that are tried again alone.")
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), metavar="NUMBER", default=50, help="How many, newest first. [50]"
@@ -49,6 +50,7 @@ def list_runs(
     *,
     workflow: str | None,
     statuses: Sequence[str],
+    schedule: str | None,
     suspects: bool,
     limit: int,
     wants_json: bool,
@@ -58,7 +60,7 @@ def list_runs(
 
     async def work(client: WorkflowClient, _store: Store) -> Sequence[RunSummary]:
         wanted = [RunStatus(status) for status in statuses] or None
-        return await client.list(workflow=workflow, status=wanted, limit=limit, suspects=suspects)
+        return await client.list(workflow, wanted, limit, schedule=schedule, suspects=suspects)
 
     found = ask(store_url, work)
     if wants_json:

@@ -239,13 +239,17 @@ class WorkflowClient:
         limit: int = 100,
         before: str | None = None,
         *,
+        schedule: str | None = None,
         suspects: bool = False,
     ) -> tuple[RunSummary, ...]:
         """Runs, newest first: of one workflow or all, in these statuses or any; `before` is the last id of a page.
 
-        With `suspects` only those that are tried again alone; every run in these statuses is looked at for that.
+        With `schedule` only those that this schedule began. With `suspects` only those that are tried again alone;
+        every run in these statuses is looked at for that.
         """
-        return self._thread.run(self._client.list(workflow, status, limit, before, suspects=suspects))
+        return self._thread.run(
+            self._client.list(workflow, status, limit, before, schedule=schedule, suspects=suspects)
+        )
 
     def describe(self, run_id: str) -> dict[str, Any]:
         """A run in full: input, result, error, times and the decoded journal, as plain JSON values."""

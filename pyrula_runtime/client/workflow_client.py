@@ -190,17 +190,20 @@ class WorkflowClient:
         limit: int = 100,
         before: str | None = None,
         *,
+        schedule: str | None = None,
         suspects: bool = False,
     ) -> tuple[RunSummary, ...]:
         """Runs, newest first: of one workflow or all, in these statuses or any; `before` is the last id of a page.
 
-        With `suspects` only those that are tried again alone; every run in these statuses is looked at for that.
+        With `schedule` only those that this schedule began. With `suspects` only those that are tried again alone;
+        every run in these statuses is looked at for that.
         """
         query = RunQuery(
             workflow=None if workflow is None else submitting.name_of(workflow),
             statuses=None if status is None else _statuses(status),
             limit=listing.checked_limit(limit, listing.LONGEST_PAGE),
             before=before,
+            schedule_id=schedule,
         )
         store = await self._door.store()
         if suspects:

@@ -47,6 +47,7 @@ def test_runs_are_begun_by_hand(declared: Site) -> None:
     run_id = declared.answer("schedules", "trigger", "report")
     shown = declared.answer("runs", "show", run_id)
     assert "schedule  report" in shown
+    assert [each["run_id"] for each in declared.document("runs", "list", "--schedule", "report")] == [run_id]
     done = declared.pyrula("schedules", "trigger", "report")
     assert (done.returncode, done.stdout) == (2, "")
     assert f"run {run_id} of schedule 'report' has not ended" in done.stderr

@@ -81,7 +81,10 @@ async def test_a_run_can_be_begun_now(client: WorkflowClient, url: str) -> None:
     with pytest.raises(IllegalTransition, match=f"run {run.run_id} of schedule 'report' has not ended"):
         await client.schedules.trigger("report")
     await run.cancel()
-    await client.schedules.trigger("report")
+    again = await client.schedules.trigger("report")
+    await client.submit("report", {})
+    assert [each.run_id for each in await client.list(schedule="report")] == [again.run_id, run.run_id]
+    assert [each.run_id for each in await client.list("report", "queued", schedule="report")] == [again.run_id]
 
 
 async def test_a_run_that_is_begun_now_cancels_others_where_times_do(client: WorkflowClient, url: str) -> None:
