@@ -155,3 +155,19 @@ def test_a_client_does_not_survive_a_fork_and_says_so(sync_client: SyncClient) -
     child.join(LIMIT_S)
     assert child.exitcode == 0
     assert "was used before the process was forked" in answers.get()
+
+
+def test_runs_are_operated_without_a_loop(sync_client: SyncClient) -> None:
+    run = sync_client.submit("operated without a loop", {"a": 1})
+    run.pause()
+    assert run.status() is RunStatus.paused
+    run.resume()
+    assert run.status() is RunStatus.queued
+    (chosen,) = sync_client.choose("pause", "operated without a loop")
+    going = sync_client.bulk("pause", [chosen, "nobody"])
+    assert [result.refusal is None for result in going] == [True, False]
+    assert (going.done, going.refused, going.left) == (1, 1, 0)
+    fork = sync_client.fork(run.run_id, version="2")
+    told = fork.describe()
+    assert (told["status"], told["version"], told["input"]) == ("queued", "2", {"a": 1})
+    assert fork.events() == sync_client.events(fork.run_id) == ()

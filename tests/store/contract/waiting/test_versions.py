@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from pyrula_runtime.core.locks import Token
-from pyrula_runtime.stores.protocol import Store, Submission, SubmitRun
-from tests.store.samples import COMPLETED, appending, claimed, new_run, request
+from pyrula_runtime.core.status import DELIVERY
+from pyrula_runtime.stores.protocol import Amendment, DeliverTo, Store, Submission, SubmitRun
+from tests.store.samples import COMPLETED, appending, claimed, message, new_run, request
 
 
 async def test_pins_are_counted_until_their_runs_end(store: Store) -> None:
@@ -54,3 +55,19 @@ async def test_a_journal_of_thousands_of_entries_is_taken_whole(store: Store) ->
     assert claim.journal_len == 12_000
     assert claim.token == Token(run_id=run.run_id, fence=1, nonce=claim.token.nonce)
     assert (await store.read_journal(run.run_id, 11_999)) == (b"11999",)
+
+
+async def test_a_fork_begins_with_its_messages_in_one_write_on_another_run(store: Store) -> None:
+    source = await claimed(store)
+    fork = replace(new_run("fork"), journal=(b"aa",))
+    effects = (SubmitRun(run=fork), DeliverTo(message=message(fork.run_id), moves=DELIVERY))
+    record = await store.read(source.token.run_id)
+    assert record is not None
+    amendment = Amendment(run_id=source.token.run_id, rev=record.rev, effects=effects)
+    assert not await store.amend(replace(amendment, rev=record.rev + 1))
+    assert await store.read(fork.run_id) is None
+    assert await store.amend(amendment)
+    await store.amend(amendment)  # repeated after a lost answer
+    (claim,) = await store.claim(request(("fork", None)))
+    assert (claim.journal, [each.message_id for each in claim.inbox]) == ((b"aa",), ["m"])
+    assert (await store.renew([source.token], 30_000)).lost == frozenset()  # whoever has the first run keeps it
