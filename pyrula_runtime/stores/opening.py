@@ -21,7 +21,7 @@ def open_store(url: str, *, clock: Clock | None = None, shard_count: int | None 
     """
     scheme, separator, rest = url.partition("://")
     if not separator:
-        raise ConfigurationError([f"store URL {url!r} has no scheme; write {_FORMS}"])
+        raise ConfigurationError([f"the store URL has no scheme; write {_FORMS}"])  # it may hold a password
     if scheme in _VALKEY:
         return _valkey(url, clock, shard_count)
     if scheme != "sqlite":
@@ -40,9 +40,11 @@ def _sqlite(url: str, rest: str, clock: Clock) -> Store:
     path, _, query = tail.partition("?")
     file = unquote(path)
     if host or not slash or not Path(file).name or file == ":memory:" or "\0" in file:
-        raise ConfigurationError([f"store URL {url!r} names no file on this host; write {_SQLITE_FORMS}"])
+        raise ConfigurationError([f"the sqlite:// store URL names no file on this host; write {_SQLITE_FORMS}"])
     if query:
-        raise ConfigurationError([f"store URL {url!r} has parameters, but SQLite stores take none; drop '?{query}'"])
+        raise ConfigurationError(
+            ["the sqlite:// store URL has parameters, but SQLite stores take none; drop what follows '?'"]
+        )
     from pyrula_runtime.stores.sqlite.store import SqliteStore
 
     return SqliteStore(Path(file), clock)

@@ -79,7 +79,13 @@ class Address:
 
 def parse(url: str) -> Address:
     """The address in a URL; ConfigurationError says what is wrong with it, and never repeats a password."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise _refused("has brackets that hold no IPv6 address") from None
+    if parts.scheme not in UNIX and "@" in f"{parts.path}{parts.query}{parts.fragment}":
+        # and what looks like a parameter is half a password
+        raise _refused("has a '/', '?' or '#' before its '@'; in a password write them as %2F, %3F and %23")
     given = dict(parse_qsl(parts.query, keep_blank_values=True))
     if unknown := sorted(given.keys() - _PARAMETERS):
         raise _refused(f"has parameters that are not known: {', '.join(unknown)}; known are {_known()}")
