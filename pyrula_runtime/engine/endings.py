@@ -62,15 +62,15 @@ def cancelled() -> Ending:
     return Ending(status=after(RunStatus.running, RunEvent.cancelled))
 
 
-def given_up(program: Program, blow: RunStatus | None, payloads: Payloads) -> Ending:
-    """A blow has struck the code, and it has not unwound in time. CodecFailed."""
+def given_up(program: Program, blow: RunStatus | None) -> Ending:
+    """A blow has struck the code, and it has not unwound in time."""
     late = f"and its code had not unwound {program.cancel_within_s:g} s after that"
     if blow is RunStatus.cancelled:
         error = ErrorRecord(type=RunCancelled.__name__, message=f"the run was cancelled, {late}")
-        return Ending(status=after(RunStatus.running, RunEvent.cancelled), error=payloads.dump_error(error))
-    return failed(
-        record_of(RunTimeout(f"the run took longer than its timeout of {program.timeout_s} s, {late}")), payloads
-    )
+        return Ending(status=after(RunStatus.running, RunEvent.cancelled), error=dump_error(error))
+    timeout = f"the run took longer than its timeout of {program.timeout_s} s, {late}"
+    error = ErrorRecord(type=RunTimeout.__name__, message=timeout)
+    return Ending(status=after(RunStatus.running, RunEvent.fail), error=dump_error(error))
 
 
 def by_fault(fault: Exception) -> Ending:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 class Performing(Protocol):
     """A step being performed for a turn."""
 
+    @property
+    def idle_until_ms(self) -> int | None:
+        """When its next attempt begins, by the store's time, if it does nothing but wait for that."""
+
     def stop(self) -> None:
         """Nobody wants its outcome any more."""
 

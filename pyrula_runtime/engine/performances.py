@@ -18,9 +18,16 @@ class Performances:
         self._running: dict[str, Performing] = {}
 
     @property
-    def any(self) -> bool:
-        """Whether any step is performed, or will be."""
-        return bool(self._running or self._waiting)
+    def are_busy(self) -> bool:
+        """Whether any step does something, or is about to."""
+        return bool(self._waiting) or any(each.idle_until_ms is None for each in self._running.values())
+
+    @property
+    def due_ms(self) -> int | None:
+        """When the first of those begins again that wait for their next attempt."""
+        return min(
+            (each.idle_until_ms for each in self._running.values() if each.idle_until_ms is not None), default=None
+        )
 
     @property
     def are_resting(self) -> bool:

@@ -43,6 +43,8 @@ class Rehearsed:
 class _Performed:
     """A step that nobody performs."""
 
+    idle_until_ms: int | None = None
+
     def stop(self) -> None:
         """Nothing was begun."""
 

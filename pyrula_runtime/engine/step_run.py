@@ -61,10 +61,12 @@ class StepRun:
         self._call = call
         self._over = False
         self._sign = StopSign()
+        self.idle_until_ms: int | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._abandon: Callable[[], object] = lambda: None
         wait_ms = asked.retry_at_ms - owner.store_ms()
         if wait_ms > 0:
+            self.idle_until_ms = asked.retry_at_ms
             self._timer = place.loop.call_later(wait_ms / 1000, self._attempt)
         else:
             self._attempt()
@@ -82,6 +84,7 @@ class StepRun:
             return
         context = contextvars.copy_context()
         number = self._failed_attempts + 1
+        self.idle_until_ms = None
         self._sign = StopSign()
         whose = Current(
             run_id=self._whose.run_id,
@@ -175,7 +178,8 @@ class StepRun:
         self._failed_attempts = number
         self._abandon = lambda: None
         self._timer = self._place.loop.call_later(delay_ms / 1000, self._attempt)
-        entry = AttemptFailed(op=self._op, at_ms=now_ms, number=number, error=record, retry_at_ms=now_ms + delay_ms)
+        self.idle_until_ms = now_ms + delay_ms
+        entry = AttemptFailed(op=self._op, at_ms=now_ms, number=number, error=record, retry_at_ms=self.idle_until_ms)
         self._owner.attempt_failed(entry)
 
     def _is_stale(self, number: int) -> bool:

@@ -317,12 +317,12 @@ class Turn:
             return
         if (after_seq := self._waits.read_on()) is not None:
             self._host.read_inbox(self, after_seq)
-        due_ms = min((ms for ms in (self._waits.due_ms, self._blows.due_ms) if ms is not None), default=None)
+        dues = (self._waits.due_ms, self._blows.due_ms, self._steps.due_ms)
+        due_ms = min((ms for ms in dues if ms is not None), default=None)
         left_ms = None if due_ms is None else due_ms - self.store_ms()
         if self._only_waits() and (left_ms is None or left_ms > _SHORT_MS):
             self._body.suspend()
-            seen = self._waits.inbox_seen
-            self._end(endings.suspended(due_ms, seen, cancel_seen=self._blows.cancel_taken))
+            self._end(endings.suspended(due_ms, self._waits.inbox_seen, cancel_seen=self._blows.cancel_taken))
         else:
             self._alarm.set(left_ms)
 
@@ -334,13 +334,12 @@ class Turn:
             self.parked()
 
     def _give_up(self) -> None:
-        blow = self._blows.struck_by
         self.note(logging.WARNING, "the run still unwinds after %g s and is given up", self.program.cancel_within_s)
         self._body.suspend()
-        self._end(endings.given_up(self.program, blow, self._host.payloads))
+        self._end(endings.given_up(self.program, self._blows.struck_by))
 
     def _only_waits(self) -> bool:
-        is_busy = self._steps.any or self._coming or self._journal.is_writing
+        is_busy = self._steps.are_busy or self._coming or self._journal.is_writing
         return self._body.is_parked and not (is_busy or self._waits.is_reading or self._cursor.replaying)
 
     def written(self, ending: Ending | None, reply: Committed, *, claimed: bool) -> None:

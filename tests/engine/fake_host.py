@@ -102,6 +102,7 @@ class FakePerforming:
         self.turn = turn
         self.asked = asked
         self.stopped = False
+        self.idle_until_ms: int | None = None
 
     def stop(self) -> None:
         self.stopped = True

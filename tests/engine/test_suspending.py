@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pyrula_runtime.core.entries import (
+    AttemptFailed,
     CancelRequested,
     Completed,
     DeadlinePassed,
@@ -18,7 +19,7 @@ from pyrula_runtime.core.entries import (
     Requeued,
     Withdrawn,
 )
-from pyrula_runtime.core.errors import TurnSuspended
+from pyrula_runtime.core.errors import ErrorRecord, TurnSuspended
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.engine.codec import dump_entry, load_error
@@ -26,6 +27,7 @@ from pyrula_runtime.engine.turn import Turn
 from pyrula_runtime.stores.protocol import Ending, Wait
 from tests.engine.fake_host import BodyFunction, FakeHost, Ops, claim_of, program
 
+BROKEN = ErrorRecord(type="ValueError", message="broken")
 SLEEP = Op(op_id="sleep#1", kind=OpKind.sleep, name="sleep")
 
 
@@ -316,3 +318,37 @@ async def test_a_step_of_a_compensation_is_stopped_when_its_time_is_over() -> No
     await asyncio.wait_for(host.committing.wait(), 20)
     assert ending_of(host).status is RunStatus.cancelled
     assert refund.stopped
+
+
+# steps between two attempts
+
+
+async def works(ops: Ops) -> Any:
+    return await ops.step("a")
+
+
+async def test_a_step_that_waits_for_its_next_attempt_keeps_no_worker() -> None:
+    host = FakeHost()
+    turn = host.turn(works)
+    step = host.steps["a#1"]
+    failed = AttemptFailed(op=step.asked.op, at_ms=1_000, number=1, error=BROKEN, retry_at_ms=61_000)
+    step.idle_until_ms = 61_000
+    turn.attempt_failed(failed)
+    assert wait_of(host).due_ms == 61_000
+    assert step.stopped
+    await host.answer()
+    host.clock_ms = 61_000
+    resumed(host, works, host.entries)
+    again = host.steps["a#1"].asked
+    assert (again.attempts, again.retry_at_ms) == (1, 61_000)
+
+
+async def test_one_that_begins_again_soon_stays() -> None:
+    host = FakeHost()
+    turn = host.turn(works)
+    step = host.steps["a#1"]
+    step.idle_until_ms = 1_100
+    turn.attempt_failed(AttemptFailed(op=step.asked.op, at_ms=1_000, number=1, error=BROKEN, retry_at_ms=1_100))
+    commit = await host.answer()
+    assert commit.ending is None
+    assert not step.stopped

@@ -188,7 +188,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(pick=PICKS, is_heard=st.booleans())
     @precondition(lambda self: self.ground.writes)
-    def write(self, pick: int, is_heard: bool) -> None:
+    def write(self, *, pick: int, is_heard: bool) -> None:
         self.do(self.ground.write, pick % len(self.ground.writes), is_heard=is_heard)
 
     @rule(pick=PICKS)

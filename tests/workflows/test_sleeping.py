@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from pyrula.workflows import (
+    Retry,
     RunStatus,
     SyncWorkflowContext,
     UsageError,
     WorkflowClient,
     WorkflowContext,
+    current_step,
     open_store,
     step,
     workflow,
@@ -142,6 +144,25 @@ async def sleeps_until_long_ago(ctx: WorkflowContext) -> str:
 async def test_a_moment_that_has_passed_is_over_at_once(tmp_path: Path) -> None:
     async with served(tmp_path, sleeps_until_long_ago) as client:
         assert await (await client.submit(sleeps_until_long_ago, None)).result(LIMIT_S) == "at once"
+
+
+@step(retry=Retry(attempts=3, initial_s=0.3, jitter=0))
+def third_try_works() -> int:
+    _made.append("try")
+    if current_step().attempt < 3:
+        raise ValueError("not yet")
+    return current_step().attempt
+
+
+@workflow
+async def tries(ctx: WorkflowContext) -> int:
+    return await ctx.step(third_try_works)
+
+
+async def test_a_step_is_tried_again_wherever_its_run_is_by_then(tmp_path: Path) -> None:
+    async with served(tmp_path, tries) as client:
+        assert await (await client.submit(tries, None)).result(LIMIT_S) == 3
+    assert _made == ["try"] * 3
 
 
 @workflow
