@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import partial
 
-from benchmarks.bench import Bench, module
+from benchmarks.bench import Bench, Home, module
 from benchmarks.figures import Case, Measurement, Metric, quantile
 from benchmarks.systems.supervisor import Given, supervised
+from benchmarks.systems.valkey import Server
 from benchmarks.systems.waiting_runs import until_asleep
 
 _APP = "benchmarks.inside.sleeping_app"
@@ -34,13 +36,17 @@ def measurement() -> Measurement:
             Metric(key="latest", title="latest of all", unit="ms"),
             Metric(key="per_s", title="gone on, from the first to the last", unit="runs/s", more_is_better=True),
         ),
-        cases=tuple(Case(system=name, run=partial(_run, *numbers)) for name, numbers in _CASES.items()),
+        cases=tuple(
+            Case(system=f"{store}, {name}", run=partial(_run, url, *numbers))
+            for store, url in (("SQLite", lambda _home: None), ("Valkey", lambda home: Server(home).url))
+            for name, numbers in _CASES.items()
+        ),
     )
 
 
-def _run(count: int, apart_ms: int, bench: Bench) -> dict[str, float]:
+def _run(url: Callable[[Home], str | None], count: int, apart_ms: int, bench: Bench) -> dict[str, float]:
     count = bench.size(count, 50)
-    with bench.home() as home, supervised(home, Given(app=_APP, procs=_WORKERS)) as supervisor:
+    with bench.home() as home, supervised(home, Given(app=_APP, procs=_WORKERS, store=url(home))) as supervisor:
         supervisor.ready()
         supervisor.settled()
         after_s = _START_S + count / _ASLEEP_PER_S

@@ -10,6 +10,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -52,6 +53,18 @@ class SimulatedHost:
         self._home = LaneThread(Unrecorded(), self._failed, kind=SkippingLoop)
         loop = self._home.loop
         assert isinstance(loop, SkippingLoop)
+        with ExitStack() as undone:  # if a workflow cannot be served
+            undone.callback(loop.close)
+            self._equip(loop, script, start)
+            undone.pop_all()
+        self._patience_s = patience_s
+        self._fault: BaseException | None = None
+        self._one_at_a_time = threading.Lock()
+        self._is_closed = False
+        self._home.thread.start()
+        self.call(self._open)
+
+    def _equip(self, loop: SkippingLoop, script: Script, start: datetime) -> None:
         self.loop = loop
         self.clock = loop.clock
         self.clock.set_wall(round((start - _EPOCH) / timedelta(milliseconds=1)) - self.clock.wall_ms())
@@ -59,12 +72,6 @@ class SimulatedHost:
         self.store = MemoryStore(self.world)
         self.client = SimulatedClient(self.store)
         self.stage = Stage(self._home, self.store, script)
-        self._patience_s = patience_s
-        self._fault: BaseException | None = None
-        self._one_at_a_time = threading.Lock()
-        self._is_closed = False
-        self._home.thread.start()
-        self.call(self._open)
 
     async def _open(self) -> None:
         await self.store.open()

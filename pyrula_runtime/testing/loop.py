@@ -84,7 +84,7 @@ class SkippingLoop(asyncio.SelectorEventLoop):
 
     def quiet(self) -> asyncio.Future[Quiet]:
         """Done when nothing can happen any more at the present time."""
-        if self._waiter is not None:
+        if self._waiter is not None and not self._waiter.done():
             raise UsageError("two at once wait for the loop to be quiet")
         self._waiter = self.create_future()
         return self._waiter

@@ -131,6 +131,9 @@ class Stage:
 
     def serve(self, workflow: AnyWorkflow) -> Program:
         """Have runs of this workflow executed."""
+        given: object = workflow
+        if not isinstance(given, Workflow):
+            raise UsageError(f"{given!r} is no workflow: decorate it with @workflow")
         program = self._programs[workflow.name] = program_of(workflow)
         return program
 

@@ -114,6 +114,13 @@ def test_an_input_that_does_not_fit_is_refused_at_once() -> None:
         assert simulation.runs == []
 
 
+def test_what_is_no_workflow_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"is no workflow: decorate it"):
+        Simulation(workflows=[move])  # type: ignore[list-item]
+    with Simulation() as simulation, pytest.raises(UsageError, match=r"is no workflow: decorate it"):
+        simulation.run(move)  # type: ignore[call-overload]
+
+
 def test_a_run_can_be_started_by_name() -> None:
     with Simulation() as simulation:
         assert simulation.run("simulated_walk", {"x": 1}).result() == Point(x=2)
