@@ -15,6 +15,7 @@ from benchmarks.measurements import (
     idle,
     isolation,
     latency,
+    leases,
     limits,
     memory,
     neighbours,
@@ -61,4 +62,5 @@ MEASUREMENTS: dict[str, Callable[[], Measurement]] = {
     "growth": growth.measurement,
     "sleeping": sleeping.measurement,
     "timers": timers.measurement,
+    "leases": leases.measurement,
 }

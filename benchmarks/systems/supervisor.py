@@ -84,6 +84,10 @@ class Supervised:
             raise Unfit("the supervisor answers without its status")
         return found
 
+    def scale(self, procs: int) -> None:
+        """Have so many workers from now on; returns before they are there."""
+        self._door.ask(Request(command="scale", number=procs))
+
     def seen(self) -> dict[str, Any] | None:
         """The status document; None while nobody answers."""
         try:

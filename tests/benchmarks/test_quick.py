@@ -52,6 +52,7 @@ def test_measurements_are_listed(tmp_path: Path) -> None:
         "growth",
         "sleeping",
         "timers",
+        "leases",
     ]
 
 
@@ -117,4 +118,12 @@ def test_sleeping_runs_are_weighed_and_their_timers_timed(tmp_path: Path) -> Non
     assert float(rows["brought to sleep, runs/s (more is better)"].replace(",", "")) > 0
     assert float(rows["started beside them: private memory of a worker, MB"]) > 0
     assert float(rows["earliest of all, ms"]) >= 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_leases_of_workers_that_come_and_go_are_watched(tmp_path: Path) -> None:
+    printed = run(tmp_path, "leases", "--quick")
+    rows = {cells[0]: cells[1] for cells in map(cells_of, printed.splitlines()) if len(cells) == 2}
+    assert float(rows["1 → 8: shards that changed hands"]) >= 32
+    assert float(rows["8 → 4: from the command until balanced, s"]) > 0
     assert list(tmp_path.iterdir()) == []

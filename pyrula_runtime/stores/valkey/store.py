@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pyrula_runtime.core.errors import StoreUnavailable, UsageError
+from pyrula_runtime.core.errors import ConfigurationError, StoreUnavailable, UsageError
 from pyrula_runtime.stores import protocol as p
 from pyrula_runtime.stores.clock import Clock, SystemClock
 from pyrula_runtime.stores.valkey import answers, server
@@ -25,7 +25,7 @@ from pyrula_runtime.stores.valkey.lane import Call, Lane
 from pyrula_runtime.stores.valkey.lanes import Lanes
 from pyrula_runtime.stores.valkey.layout import Layout
 from pyrula_runtime.stores.valkey.lookout import Lookout
-from pyrula_runtime.stores.valkey.places import FIRST, Places
+from pyrula_runtime.stores.valkey.places import FIRST, MOST, Places
 from pyrula_runtime.stores.valkey.route import Node, Route
 from pyrula_runtime.stores.valkey.scripts import Script, scripts
 from pyrula_runtime.stores.valkey.settings import Settings
@@ -60,6 +60,8 @@ class ValkeyStore(Front):
         self.wanted, self.lookout, self.claimed = Wanted(), Lookout(), Claimed()
         self.dues = Dues(clock)
         self.is_sharded = False
+        if shard_count is not None and not 1 <= shard_count <= MOST:
+            raise ConfigurationError([f"shard_count is {shard_count!r}, but must be a whole number from 1 to {MOST}"])
         self._shard_count = shard_count
         self._lease_ttl_ms = None if shard_lease_ttl is None else round(shard_lease_ttl * 1000)
         self._layout = Layout(count=shard_count or 1, most=shard_count or 1)
