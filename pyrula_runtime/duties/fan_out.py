@@ -46,6 +46,7 @@ class FanOut:
         self._payloads = payloads
         self._mono_ms = mono_ms
         self._threads = Threads(1, "pyrula-filter")
+        self._turn = asyncio.Lock()
         self._left_alone: dict[tuple[str, str], int] = {}
 
     @property
@@ -102,16 +103,17 @@ class FanOut:
         admits = trigger.admits
         if admits is None:
             return True
-        job = self._threads.submit(lambda: bool(admits(payload)))
-        try:
-            async with asyncio.timeout(_PATIENCE_S):
-                admitted: bool = await asyncio.wrap_future(job)
-        except TimeoutError as error:
-            job.give_up()
-            raise _FilterFailed(f"its filter has not come back within {_PATIENCE_S:g} s") from error
-        except Exception as error:
-            raise _FilterFailed(f"its filter raised {type(error).__name__}: {error}") from error
-        return admitted
+        async with self._turn:  # so that each has all of its time
+            job = self._threads.submit(lambda: bool(admits(payload)))
+            try:
+                async with asyncio.timeout(_PATIENCE_S):
+                    admitted: bool = await asyncio.wrap_future(job)
+            except TimeoutError as error:
+                job.give_up()
+                raise _FilterFailed(f"its filter has not come back within {_PATIENCE_S:g} s") from error
+            except Exception as error:
+                raise _FilterFailed(f"its filter raised {type(error).__name__}: {error}") from error
+            return admitted
 
     def _leave(self, each: PendingEvent, reason: str) -> None:
         self._left_alone[_key(each)] = self._mono_ms() + _LEFT_ALONE_MS
