@@ -1,10 +1,30 @@
 """The shared store: one Valkey or Redis server, or a cluster of them, used by workers on any number of hosts.
 
-Shape. Every key of a store begins with a *tag*, `py:{namespace:0}:`, whose braces put all of them into one slot of a
-cluster. One verb is one script, and a script touches the keys of one tag only, so each verb is atomic, one round trip,
-and the same on one server and on a cluster. On one server there is one tag: a server runs one script at a time, so
-splitting its queue would buy nothing and cost the order of submission. Scripts know order and time; the statuses they
-write come in as arguments, decided by the core.
+Shape. Runs are kept in *shards*. Every key of a shard begins with its *tag*, `py:{namespace:3}:`, whose braces put all
+of them into one slot of a cluster. One verb is one script, and a script touches the keys of one tag only, so each verb
+is atomic, one round trip, and the same on one server and on a cluster. Scripts know order and time; the statuses they
+write come in as arguments, decided by the core. On one server there is one shard: a server runs one script at a time,
+so splitting its queue would buy nothing and cost the order of submission. In a cluster there are 64.
+
+Modules. `shard` has the verbs at one tag; `store` opens and hears; `front` leads each verb to the shards that it is
+about, with `submitting` for keys, `leasing`, `outbox` and `front_waiting` for what their names say. What a handle knows
+of its shards stands in `lookout` (where a claim looks), `claimed` (where it may hold runs) and `dues` (when something
+is due): hints, all of them, that save calls.
+
+Shards. The number is the end of a run's id (`places`), so nothing is looked up to find a run, and another number of
+shards moves none: all that there ever were are served. What there is once (workers, leases, schedules, events) is in
+shard 0. A key's record stands where the key leads among the present number of shards. Who changes the number tells
+every shard before it places a key, so whoever has not heard is refused there (`moved`) and hears it; records of former
+places are looked up for as long as they may live.
+
+Leases. All workers that serve the same share the shards (`parts/seats.lua`). Each asks again and again, in one script
+that renews its share, takes what is free and hands on what is too much; nothing is taken from one that keeps asking. A
+lease says where to look first and whose wake a run is. It is no lock: two lessees do no harm, and a shard that nobody
+looks at is swept. With one shard there are none.
+
+Silence. A lock's life is measured in its shard, but that nobody could reach the server is known only where somebody
+always comes: workers beat in shard 0, and in the first shard of each other node; the scan takes from there, as a count,
+how often all locks of that node got one more life.
 
 Keys of a tag:
 
@@ -27,7 +47,14 @@ Keys of a tag:
     k:<xxxx>   hash by digest of the idempotency key: whose run;  kl:<ttl>  list of digests as they expire;  kt  ttls
     c          hash, the clock: `a` last sign of life, `o` offset of the monotonic one, `s` longest silence; `v` schema
     z          set: lines for which somebody waits (`*`: for any)
+    c          also `n` the number of shards by which keys are placed here, `g` count of silences that were measured
+               here, `h` the last count that was told from where it is measured
+    s          hash, in shard 0: `count`, `most` numbers of shards now and at most, `told` the one that all have heard,
+               `former:<count>` when that one was given up
     ps, pb     the register of workers, and their last beats
+    lb, lm     who leases: sorted set by end of life, hash: of which group, all who serve the same, each is
+    ls:<incarnation>  sorted set of his seats;  lo:<group>  sorted set of its workers by number of seats, of which there
+               are ln:<group>;  lw:<group>  sorted set of shards by the time of the last sweep
     ob, on     outbox: sorted set by number, effects on other tags that were written and not carried; its counter
     sr, sn     schedules: hash of their revisions and records, sorted set by the time at which they fire next
     e:<event>  hash: n name, b body, l time to live, t told, p place, w who has still to take it: `|one|other|`, `|`
@@ -63,10 +90,10 @@ claimable takes its line out of `z` and publishes if it was there. So nothing is
 run can slip in between the look and the sleep. Messages may get lost with their connection: a listener that connects
 anew puts `*` into `z` and counts it as a wake.
 
-Lanes. Each event loop that uses the store has its own connection (`lane`): commands of one turn of the loop go out in
-one write, replies come back in order. A lane never repeats a call whose fate is unknown: the caller hears
-StoreUnavailable and repeats the verb, which is safe by the contract. Only calls that the server says it did not run
-(`NOSCRIPT`) are sent again, in their order, before anything younger.
+Lanes. Each event loop that uses the store has its own connection (`lane`) to each server: commands of one turn of the
+loop go out in one write, replies come back in order. A lane never repeats a call whose fate is unknown: the caller
+hears StoreUnavailable and repeats the verb, which is safe by the contract. Only calls that the server says it did not
+run (`NOSCRIPT`) are sent again, in their order, before anything younger.
 
 Profiles. `standard` is what the server keeps; with fsync every second a power failure loses about that second, and a
 failover what had not reached the replica. `durability=strict` refuses servers that do not sync before they answer and,
