@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Iterable
-from typing import Any
 
 from pyrula_runtime.core.status import Moves
 from pyrula_runtime.stores import protocol as p
@@ -24,8 +22,8 @@ class FrontWaiting:
         """The shard of this number."""
         raise NotImplementedError
 
-    def _carry_after(self, number: int, effects: Iterable[p.Effect], written: asyncio.Future[Any]) -> None:
-        """Once this is written, see to what of it strikes other shards."""
+    async def _carry_with(self, number: int, effects: Iterable[p.Effect], written: Awaitable[bool]) -> bool:
+        """Once this is written, see to what of it strikes other shards, and answer then."""
         raise NotImplementedError
 
     def deliver(self, message: p.Message, moves: Moves) -> Awaitable[p.Delivery]:
@@ -63,9 +61,7 @@ class FrontWaiting:
         return self.shard(FIRST).schedules(due_only=due_only)
 
     def fire(self, firing: p.Firing) -> Awaitable[bool]:
-        fired = self.shard(FIRST).fire(firing)
-        self._carry_after(FIRST, firing.effects, fired)
-        return fired
+        return self._carry_with(FIRST, firing.effects, self.shard(FIRST).fire(firing))
 
     def drop_schedule(self, schedule_id: str) -> Awaitable[bool]:
         return self.shard(FIRST).drop_schedule(schedule_id)
@@ -80,7 +76,5 @@ class FrontWaiting:
         return self.shard(FIRST).events_pending(workflows, limit)
 
     def settle_event(self, event_id: str, workflow: str, run: p.NewRun | None) -> Awaitable[bool]:
-        settled = self.shard(FIRST).settle_event(event_id, workflow, run)
-        if run is not None:
-            self._carry_after(FIRST, (p.SubmitRun(run=run),), settled)
-        return settled
+        comes = () if run is None else (p.SubmitRun(run=run),)
+        return self._carry_with(FIRST, comes, self.shard(FIRST).settle_event(event_id, workflow, run))

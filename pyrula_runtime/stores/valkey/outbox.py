@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextvars import Context
 from functools import partial
 from typing import Any
@@ -64,18 +64,29 @@ class Outbox:
 
     def _carry_after(self, number: int, effects: Iterable[p.Effect], written: asyncio.Future[Any]) -> None:
         """Once this is written, see to what of it strikes other shards."""
-        if all(shard_of(effect) == number for effect in effects):
+        if not _strikes_others(number, effects):
             return
 
         def begin(done: asyncio.Future[Any]) -> None:
-            if done.cancelled() or done.exception() is not None or not done.result():
-                return
-            # not in the context of a workflow's body, out of which the write may have come
-            task = done.get_loop().create_task(self._carry_from(number, _PAGE), context=Context())
-            self._carrying.add(task)
-            task.add_done_callback(partial(self._carried, number))
+            if not done.cancelled() and done.exception() is None and done.result():
+                self._carrying.add(self._carry_in_a_task(number))
 
         written.add_done_callback(begin)
+
+    async def _carry_with(self, number: int, effects: Iterable[p.Effect], written: Awaitable[bool]) -> bool:
+        """The same, and answer only then; what cannot be carried now is left to the next round."""
+        done = await written
+        if done and _strikes_others(number, effects):
+            task = self._carry_in_a_task(number)
+            self._carrying.add(task)
+            await asyncio.wait([task])
+        return done
+
+    def _carry_in_a_task(self, number: int) -> asyncio.Task[int]:
+        # not in the context of a workflow's body, out of which the write may have come
+        task = asyncio.get_running_loop().create_task(self._carry_from(number, _PAGE), context=Context())
+        task.add_done_callback(partial(self._carried, number))
+        return task
 
     def _carried(self, number: int, task: asyncio.Task[int]) -> None:
         self._carrying.discard(task)
@@ -100,6 +111,10 @@ class Outbox:
     async def _carry_one(self, effect: Sequence[Any]) -> None:
         _, name, tag, args = effect
         await self._run(tag.decode(), name.decode(), tuple(args), told=_nothing)
+
+
+def _strikes_others(number: int, effects: Iterable[p.Effect]) -> bool:
+    return any(shard_of(effect) != number for effect in effects)
 
 
 def _nothing(reply: object) -> None:

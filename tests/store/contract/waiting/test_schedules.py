@@ -82,10 +82,10 @@ async def test_the_runs_of_a_schedule_can_be_found_by_status(store: Store) -> No
     await store.fire(firing(1, "run-1"))
     await store.fire(firing(2, "run-2"))
     await store.submit(new_run())
-    (claim,) = await store.claim(request(limit=1))
-    await store.commit(appending(claim.token, 0, ending=COMPLETED))
+    claims = {claim.token.run_id: claim for claim in await store.claim(request())}
+    await store.commit(appending(claims["run-1"].token, 0, ending=COMPLETED))
     assert [run.run_id for run in await store.find(RunQuery(schedule_id="nightly"))] == ["run-2", "run-1"]
-    live = RunQuery(schedule_id="nightly", statuses=frozenset({RunStatus.queued}))
+    live = RunQuery(schedule_id="nightly", statuses=frozenset({RunStatus.running}))
     assert [(run.run_id, run.schedule_id) for run in await store.find(live)] == [("run-2", "nightly")]
 
 
