@@ -13,7 +13,17 @@ import pytest
 from pydantic import BaseModel
 
 from pyrula.testing import ReplayDiffers, Simulation, SimulationStuck
-from pyrula.workflows import InputError, RunFailed, RunStatus, UsageError, WorkflowContext, current_step, step, workflow
+from pyrula.workflows import (
+    IllegalTransition,
+    InputError,
+    RunFailed,
+    RunStatus,
+    UsageError,
+    WorkflowContext,
+    current_step,
+    step,
+    workflow,
+)
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -124,6 +134,26 @@ def test_what_is_no_workflow_is_refused() -> None:
 def test_a_run_can_be_started_by_name() -> None:
     with Simulation() as simulation:
         assert simulation.run("simulated_walk", {"x": 1}).result() == Point(x=2)
+
+
+def test_a_run_of_another_version_says_so() -> None:
+    with Simulation() as simulation:
+        walked = simulation.run(simulated_walk, Point(x=1))
+        fork = simulation.do(lambda client: client.fork(walked.run_id, "move", version="9"))
+        with pytest.raises(SimulationStuck) as raised:
+            next(run for run in simulation.runs if run.run_id == fork.run_id).result()
+        assert str(raised.value) == (
+            f"Run {fork.run_id} of workflow 'simulated_walk' is queued for version '9', but the workflow that is "
+            f"defined here has '3'."
+        )
+
+
+def test_an_act_that_comes_too_late_is_refused() -> None:
+    with Simulation() as simulation:
+        run = simulation.run(simulated_walk, Point(x=1))
+        for act in (run.cancel, run.pause, run.requeue, lambda: run.signal("go")):
+            with pytest.raises(IllegalTransition):
+                act()
 
 
 def test_the_same_test_sees_the_same_ids_and_times() -> None:
