@@ -32,6 +32,11 @@ class OpKind(StrEnum):
     emit = "emit"
     tell = "tell"  # to a child: a signal or a cancel
 
+    @property
+    def is_over_when_written(self) -> bool:
+        """Whether nobody performs it and nothing comes back."""
+        return self in (OpKind.emit, OpKind.tell)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Op:

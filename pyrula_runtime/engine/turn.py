@@ -30,7 +30,6 @@ from pyrula_runtime.core.entries import (
     Failed,
     Op,
     OpEntry,
-    OpKind,
     Withdrawn,
     is_own_doing,
 )
@@ -160,7 +159,7 @@ class Turn:
             self._cursor.check_ended()
             self._take_up(self._cursor.take_unperformed())  # what it began and did not wait for
             for entry in self._coming:
-                if isinstance(entry, Completed) and entry.op.kind is OpKind.tell:
+                if isinstance(entry, Completed) and entry.op.kind.is_over_when_written:
                     self._record(entry)
             blow = self._blows.struck_by
             self._end(endings.by_body(self.program, self._host.payloads, blow, value, error))

@@ -11,6 +11,7 @@ from pyrula_runtime.core.entries import (
     Completed,
     Entry,
     Failed,
+    OpKind,
     Requeued,
     Withdrawn,
     begun_anew,
@@ -186,3 +187,7 @@ def test_children_end_with_a_run_that_has_ended_but_not_with_one_that_was_paused
     assert positions([*journal, requeued(4)]) == [0, 1, 2, 3]
     assert positions([*journal, requeued(4, has_ended=True)]) == [1, 2, 3]
     assert positions([*journal, requeued(3, has_ended=True)]) == [1, 2]
+
+
+def test_what_is_told_is_over_when_it_is_written() -> None:
+    assert {kind for kind in OpKind if kind.is_over_when_written} == {OpKind.emit, OpKind.tell}

@@ -14,8 +14,9 @@ from pyrula_runtime.core.errors import ChildFailed, ContinuesAsNew, ErrorRecord
 from pyrula_runtime.core.status import CANCELLATION, DELIVERY, RunStatus
 from pyrula_runtime.core.tree import OnEnd
 from pyrula_runtime.engine.codec import dump_entry
+from pyrula_runtime.engine.program import EmitCall
 from pyrula_runtime.engine.turn import Turn
-from pyrula_runtime.stores.protocol import CancelRun, Commit, DeliverTo, ParentLink, Received, SubmitRun
+from pyrula_runtime.stores.protocol import CancelRun, Commit, DeliverTo, EmitEvent, ParentLink, Received, SubmitRun
 from tests.engine.fake_host import BodyFunction, FakeHost, Ops, claim_of, program
 
 KID = Op(op_id="kid#1", kind=OpKind.child, name="kid")
@@ -170,16 +171,15 @@ async def test_what_a_body_begins_without_waiting_for_it_begins_with_its_last_co
     async def leaves(ops: Ops) -> None:
         _ = ops.child("pet", OnEnd.abandon)
         _ = ops.tell("other", "go")
+        _ = ops.operations.ask(EmitCall(name="left", payload=b"1"))
 
     host = FakeHost()
     turned(host, leaves)
     commit = await host.answer()
     assert commit.ending is not None
     assert commit.ending.status is RunStatus.completed
-    begun, told = commit.effects
-    assert isinstance(begun, SubmitRun)
-    assert isinstance(told, DeliverTo)
-    assert [type(entry) for entry in host.entries] == [Started, Completed]
+    assert [type(effect) for effect in commit.effects] == [SubmitRun, DeliverTo, EmitEvent]
+    assert [type(entry) for entry in host.entries] == [Started, Completed, Completed]
 
 
 async def test_a_child_tells_its_parent_how_it_ended_in_its_last_commit() -> None:
