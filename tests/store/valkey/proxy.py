@@ -201,6 +201,11 @@ class Proxy:
         """Let pass what waits, and all that comes."""
         self._clear.set()
 
+    def lead_to(self, server: Path) -> None:
+        """Lead to another server from now on, as an address does after a failover."""
+        self._server = server
+        self.cut()
+
     def refuse(self) -> None:
         """End all connections, and accept none."""
         self._door.close()

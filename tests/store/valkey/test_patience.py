@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pyrula_runtime.core.errors import StoreUnavailable, UsageError
+from pyrula_runtime.core.errors import StoreUnavailable
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import DELIVERY, DUE, TERMINAL, RunStatus
 from pyrula_runtime.stores import protocol as p
@@ -75,7 +75,7 @@ async def all_hear_that_it_is_away(store: ValkeyStore) -> None:
     async def told(name: str) -> str:
         try:
             await CALLS[name](store)
-        except (StoreUnavailable, UsageError):
+        except StoreUnavailable:
             return "away"
         return "answered"
 
