@@ -172,7 +172,8 @@ class Crew:
         member = self._members.get(incarnation)
         if member is not None:
             yield from self._heard(member, member.link.receive())
-            if member.link.is_over:
+            is_known = self._members.get(incarnation) is member  # not if its first words told of a death that was seen
+            if is_known and member.link.is_over:
                 self._shell.unwatch(member.link)
                 yield from self._hung_up(member)
 
