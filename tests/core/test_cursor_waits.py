@@ -109,3 +109,7 @@ def test_a_patch_that_the_code_has_done_with_is_let_be() -> None:
     cursor = asking([MARKED, completed("a#1"), MARKED], "a#1")
     assert replayed(cursor) == [MARKED, completed("a#1"), MARKED]
     Cursor([MARKED]).check_ended()
+
+
+def test_how_far_an_operation_is_can_be_asked() -> None:
+    assert asking([], "a#1").asked(op("a#1")) == Asked(op("a#1"))

@@ -16,6 +16,7 @@ from pyrula_runtime.core.entries import (
     Withdrawn,
     begun_anew,
     in_force,
+    is_own_doing,
     requeue_from,
 )
 from pyrula_runtime.core.tree import OnEnd
@@ -28,6 +29,7 @@ from tests.core.journals import (
     deadline,
     failed,
     op,
+    patch,
     requeued,
     started,
     withdrawn,
@@ -191,3 +193,10 @@ def test_children_end_with_a_run_that_has_ended_but_not_with_one_that_was_paused
 
 def test_what_is_told_is_over_when_it_is_written() -> None:
     assert {kind for kind in OpKind if kind.is_over_when_written} == {OpKind.emit, OpKind.tell}
+
+
+def test_what_the_body_itself_brings_about_does_not_come_in_from_outside() -> None:
+    mark = Completed(op=patch("way"), at_ms=1, value=None)
+    own: list[Entry] = [withdrawn("a#1"), started("a#1"), mark]
+    others: list[Entry] = [completed("a#1"), failed("a#1"), attempt("a#1", 1), cancel(), requeued(0)]
+    assert [is_own_doing(entry) for entry in (*own, *others)] == [True] * 3 + [False] * 5

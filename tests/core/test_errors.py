@@ -176,3 +176,9 @@ def test_the_end_of_a_run_is_told_with_its_error(kind: type[RunEnded], verb: str
 def test_a_hook_that_raised_is_named_by_its_option() -> None:
     error = HookError("--warmup", "app:warm", ValueError("cold"))
     assert error.faults == ("--warmup 'app:warm' raised ValueError: cold",)
+
+
+def test_what_a_run_goes_on_with_is_no_failure() -> None:
+    goes_on = ContinuesAsNew(b'{"round": 2}')
+    assert goes_on.given == b'{"round": 2}'
+    assert not isinstance(goes_on, Exception)

@@ -9,7 +9,7 @@ from pyrula_runtime.core.entries import Completed, Entry, Forked, Op, OpKind, Re
 from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.forking import copied, copied_message, fork_from, signals_again
 from pyrula_runtime.core.tree import OnEnd
-from tests.core.journals import attempt, completed, failed, op
+from tests.core.journals import attempt, cancel, completed, failed, op
 
 A, B, C, A2 = completed("a#1"), failed("b#1"), completed("c#1"), completed("a#2")
 JOURNAL: list[Entry] = [A, B, C, A2]
@@ -26,7 +26,7 @@ def test_a_fork_begins_before_the_first_entry_of_its_step(
 
 
 def test_the_first_attempt_of_a_step_is_its_first_entry() -> None:
-    assert fork_from("r", [A, attempt("c#1", 1), A2, C], "c", None) == 1
+    assert fork_from("r", [A, cancel(), attempt("c#1", 1), A2, C], "c", None) == 2
 
 
 def test_what_a_requeue_voided_is_not_where_a_step_is() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyrula_runtime.core.entries import Completed, Entry, Op, OpKind
-from pyrula_runtime.core.waiting import Letter, OpenWait, OpenWaits, Settled, child_letters, given_back
+from pyrula_runtime.core.waiting import Letter, OpenWait, OpenWaits, Settled, child_letters, child_of, given_back
 from tests.core.journals import child, completed, requeued, started
 
 
@@ -123,3 +123,7 @@ def test_what_a_child_told_comes_again_if_its_start_still_counts() -> None:
     (again,) = given_back([started("ship#1", "run-1"), told, requeued(1, has_ended=True)])
     assert again == Letter(seq=3, name=child_letters("run-1"), value={"status": "completed", "result": 7})
     assert given_back([started("ship#1", "run-1"), told, requeued(0)]) == []
+
+
+def test_a_letter_of_a_child_tells_whose_it_is() -> None:
+    assert child_of(letter(1, child_letters("r-2"))) == "r-2"
