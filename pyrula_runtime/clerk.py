@@ -83,8 +83,8 @@ CLEAN, LOOP_DIED, CONFIGURATION = 0, 1, 78
 _BOXES_S = 1.0
 # the queue is counted so often while it changes, and so often at last while it does not
 _COUNT_S, _COUNT_IDLE_S = 2.0, 5.0
-# but where runs are kept in several shards a count is two calls to each: then at most so often for each of them
-_COUNT_SHARD_S, _COUNT_SHARD_IDLE_S = 0.1, 0.8
+# but where runs are kept in several shards a count is three calls to each: then at most so often for each of them
+_COUNT_SHARD_S, _COUNT_SHARD_IDLE_S = 0.1, 1.2
 # how often the right to write is proved while all is well; after a failure, at every count
 _PROOF_MS = 10_000
 # so many runs are named in one message; an id has 128 bytes at most
