@@ -15,6 +15,7 @@ import pytest
 from tests.faults.plan import Point
 from tests.faults.world import NewWorld, World
 
+Tree = list[tuple[str, str, list[dict[str, Any]]]]
 PHASES = ("before", "sent", "answered")
 VERBS = ("claim", "commit", "wake_due")
 # the parent's first turn, its sleep, what follows it and each of the two children's ends; and the children's own
@@ -29,7 +30,7 @@ def marks(world: World) -> Counter[str]:
     return Counter(line.partition(":")[2] for line in lines)
 
 
-async def tree_of(world: World, run: str) -> list[tuple[str, str, list[dict[str, Any]]]]:
+async def tree_of(world: World, run: str) -> Tree:
     """All runs with their statuses and journals, the parent first, without what differs from world to world."""
     runs = sorted(await world.runs(), key=lambda each: (each.run_id != run, each.workflow))
     return [
@@ -39,9 +40,9 @@ async def tree_of(world: World, run: str) -> list[tuple[str, str, list[dict[str,
     ]
 
 
-async def is_survived(world: World, kill: Point, expected: list[tuple[str, str, list[dict[str, Any]]]]) -> bool:
+async def is_survived(world: World, flow: str, kill: Point, expected: Tree) -> bool:
     """Kill a worker at this point, and let another one finish; False if the point was never reached."""
-    run = await world.submit("waiting")
+    run = await world.submit(flow)
     if await world.lived_through(run, await world.start(kill)):
         return False
     second = await world.start()
@@ -55,18 +56,22 @@ async def is_survived(world: World, kill: Point, expected: list[tuple[str, str, 
     return True
 
 
-@pytest.mark.parametrize("phase", PHASES)
-@pytest.mark.parametrize("verb", VERBS)
-async def test_a_kill_at_any_call_costs_a_waiting_run_nothing(new_world: NewWorld, verb: str, phase: str) -> None:
+SWEEPS = [("waiting", verb, phase) for verb in VERBS for phase in PHASES] + [("plain waiting", "commit", "sent")]
+
+
+@pytest.mark.parametrize(("flow", "verb", "phase"), SWEEPS)
+async def test_a_kill_at_any_call_costs_a_waiting_run_nothing(
+    new_world: NewWorld, flow: str, verb: str, phase: str
+) -> None:
     async with new_world() as world:
         worker = await world.start()
-        run = await world.submit("waiting")
+        run = await world.submit(flow)
         assert (await world.ended(run)).result == RESULT
         assert await worker.drain() == 0
         assert marks(world) == MARKS
         expected = await tree_of(world, run)
     for nth in count(1):
         async with new_world() as world:
-            if not await is_survived(world, Point(verb=verb, nth=nth, phase=phase, deed="kill"), expected):
+            if not await is_survived(world, flow, Point(verb=verb, nth=nth, phase=phase, deed="kill"), expected):
                 break
     assert nth > LEAST[verb]

@@ -1,8 +1,8 @@
-"""A workflow that waits in every way, whose processes are killed: it sleeps, has a child, and tells it something."""
+"""Workflows that wait in every way, whose processes are killed: they sleep, have children, and tell them something."""
 
 from __future__ import annotations
 
-from pyrula.workflows import ChildFailed, WorkflowContext, workflow
+from pyrula.workflows import ChildFailed, SyncWorkflowContext, WorkflowContext, workflow
 from tests.faults.workflows import leave_mark
 
 
@@ -33,4 +33,20 @@ async def waiting(ctx: WorkflowContext, effects: str) -> list[int | str]:
     except ChildFailed as failed:
         told.append(failed.error.message)
     told.append(await ctx.step(leave_mark, effects, 3))
+    return told
+
+
+@workflow(name="plain waiting")
+def plain_waiting(ctx: SyncWorkflowContext, effects: str) -> list[int | str]:
+    """The same in a thread."""
+    told: list[int | str] = [ctx.step(leave_mark, effects, 1)]
+    ctx.sleep(0.21)
+    child = ctx.start_child(answering, effects)
+    child.signal("number", 2)
+    told.append(child.result())
+    try:
+        ctx.child(refusing, effects)
+    except ChildFailed as failed:
+        told.append(failed.error.message)
+    told.append(ctx.step(leave_mark, effects, 3))
     return told
