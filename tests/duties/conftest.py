@@ -1,4 +1,4 @@
-"""A store with a clock that tests move, for all duties."""
+"""A store on a file and one on a server, with a clock that tests move, for all duties."""
 
 from __future__ import annotations
 
@@ -9,18 +9,23 @@ import pytest
 
 from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import Store
-from pyrula_runtime.stores.sqlite.store import SqliteStore
-from tests.store.sites import SMALL
+from tests.store.sites import SITES, Site
+
+
+@pytest.fixture(params=["sqlite", "valkey"])
+async def site(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Site]:
+    """A fresh store, audited at the end of every test."""
+    site = SITES[request.param](tmp_path)
+    yield site
+    await site.close()
+    assert site.audit() == []
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
+def clock(site: Site) -> ManualClock:
+    return site.clock
 
 
 @pytest.fixture
-async def store(tmp_path: Path, clock: ManualClock) -> AsyncIterator[Store]:
-    opened = SqliteStore(tmp_path / "s.db", clock, SMALL)
-    await opened.open()
-    yield opened
-    await opened.close()
+async def store(site: Site) -> Store:
+    return await site.open()
