@@ -328,3 +328,24 @@ async def test_a_run_that_goes_on_as_new_lets_go_of_its_children_and_numbers_its
     assert not set(born(last(host))) & {kid}
     await host.answer()
     assert list(host.steps) == ["2/a#1"]
+
+
+async def test_a_child_that_has_ended_before_anybody_waits_for_it_is_heard_once() -> None:
+    async def waits_late(ops: Ops) -> Any:
+        child = ops.child()
+        await ops.step("a")
+        return await child
+
+    host = FakeHost()
+    turn = turned(host, waits_late)
+    (child_id,) = born(await host.answer())
+    turn.heard(1)
+    assert host.reading == [0]
+    turn.letters([letter(1, child_id, status="completed", result=7)])
+    assert (await host.answer()).consumed == (1,)
+    turn.heard(1)  # told again
+    host.complete("a#1")
+    commit = last(host)
+    assert commit.ending is not None
+    assert (commit.ending.result, commit.consumed) == (b"7", ())
+    assert host.reading == [0]
