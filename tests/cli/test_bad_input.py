@@ -182,7 +182,7 @@ def test_a_port_in_use_is_one_sentence(site: Site) -> None:
         (("runs", "list", "--limit", "0"), "0"),
         (("runs", "list", "--limit", "1" + "0" * 30), "is not in the range"),
         (("runs", "list", "--limit", "9" * 5_000), "is not a valid integer"),
-        (("runs", "requeue"), "say which runs: their ids, or flags such as --status quarantined"),
+        (("runs", "requeue"), "say which runs: their ids, or flags such as --status failed"),
         (("runs", "requeue", "r-1", "--status", "failed"), "give the ids of runs, or flags that say which runs; not"),
         (("runs", "requeue", "r-1", "--limit", "1"), "not both"),
         (("runs", "requeue", "--status", "running"), "'running' is not one of 'failed', 'paused', 'quarantined'"),
