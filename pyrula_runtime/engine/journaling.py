@@ -77,6 +77,7 @@ class _Line:
     raw: bytes
     consumed: int
     effects: tuple[Effect, ...]
+    facts: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +87,11 @@ class Last:
     ending: Ending
     consumed: tuple[int, ...] = ()
     effects: tuple[Effect, ...] = ()
+
+    @property
+    def is_final(self) -> bool:
+        """Whether no other turn comes to where the code has come."""
+        return self.ending.status.is_terminal or self.ending.again is not None
 
 
 def storable(entry: Entry, payloads: Payloads) -> tuple[Entry, bytes]:
@@ -112,7 +118,6 @@ class Journaling:
         self._tail: list[_Line] = []
         self._shown: bytes | None = None  # the status from the next commit on
         self._told: bytes | None = None  # the same as a fact
-        self._facts: list[bytes] = []  # told with the next entries
         self._written = Written()
         self._inbox_len = claim.inbox_len  # messages that the store has told of
         self._is_behind = False  # it has told of messages that it has not got any more
@@ -129,7 +134,11 @@ class Journaling:
         return not (self._to_send or self._tail)
 
     def show(self, document: bytes) -> None:
-        """Show this status from the next commit on. CodecFailed."""
+        """Show this status from the next commit on. CodecFailed.
+
+        It is told as a fact with the entry that comes next: from then on a replay passes this place, and does not tell
+        it again.
+        """
         payloads = self._desk.payloads
         self._told = dump_fact(FactType.status, load_json(document), payloads)
         self._shown = payloads.seal(document)
@@ -142,11 +151,12 @@ class Journaling:
         fault = journal_fault(self._length + 1, self._bytes + len(raw))
         if fault is not None:
             raise LimitExceeded(fault)
+        facts = self._take_told()
         if passes_warning(self._length, self._bytes, 1, len(raw)):
-            self._warn(self._length + 1, self._bytes + len(raw))
+            facts += (self._warning(self._length + 1, self._bytes + len(raw)),)
         self._length += 1
         self._bytes += len(raw)
-        self._tail.append(_Line(raw, consumed, effects))
+        self._tail.append(_Line(raw, consumed, effects, facts))
 
     def flush(self, last: Last | None) -> None:
         """Send what is not committed, and last of all the ending, if there is one, unless a commit is under way."""
@@ -156,10 +166,9 @@ class Journaling:
         if self._tail:
             last = None
         dossier, self.dossier = self.dossier, None
-        if self._told is not None:
-            self._facts.append(self._told)
-        shown, self._shown, self._told = self._shown, None, None
-        facts = self._take_facts() if lines or last else ()
+        shown, self._shown = self._shown, None
+        # what a suspended turn has not told is said again by the next one, which comes to the same place
+        told = self._take_told() if last is not None and last.is_final else ()
         self._to_send.append(
             Commit(
                 token=self._token,
@@ -170,24 +179,23 @@ class Journaling:
                 claim=self._desk.claim_request() if last is not None else None,
                 dossier=dossier,
                 shown=shown,
-                facts=facts,
+                facts=tuple(fact for each in lines for fact in each.facts) + told,
                 consumed=tuple(each.consumed for each in lines if each.consumed) + (last.consumed if last else ()),
                 effects=tuple(effect for each in lines for effect in each.effects) + (last.effects if last else ()),
             )
         )
         self._send(self._to_send[0])
 
-    def _warn(self, entries: int, size: int) -> None:
-        """While there is time to change the workflow."""
+    def _warning(self, entries: int, size: int) -> bytes:
+        """Tell people while there is time to change the workflow, and whoever watches the run."""
         share = journal_share(entries, size)
         self._owner.note(logging.WARNING, "journal past a fifth of its limit: %d entries, %d bytes", entries, size)
         data: Json = {"entries": entries, "bytes": size, "share": share}
-        self._facts.append(dump_fact(FactType.journal_warning, data, self._desk.payloads))
+        return dump_fact(FactType.journal_warning, data, self._desk.payloads)
 
-    def _take_facts(self) -> tuple[bytes, ...]:
-        """What is to be told: facts go with entries or an ending, for by these a repetition is known."""
-        facts, self._facts = tuple(self._facts), []
-        return facts
+    def _take_told(self) -> tuple[bytes, ...]:
+        told, self._told = self._told, None
+        return () if told is None else (told,)
 
     def _take(self) -> list[_Line]:
         """The beginning of what is to be written: as much as one write may do."""

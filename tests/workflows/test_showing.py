@@ -84,6 +84,11 @@ async def test_a_status_is_seen_at_once_and_becomes_an_event(tmp_path: Path, fun
         gate.set()
         await shown(client, run.run_id, {"stage": "packing", "done": 1})
         await has_come_to(run, RunStatus.waiting)
+        for _ in range(2):  # the code comes to the same place again, and says the same
+            await run.pause()
+            await run.resume()
+            await has_come_to(run, RunStatus.waiting)
+        assert [each.data["stage"] for each in await run.events()] == ["waiting"]
     async with served(tmp_path, flow(function)) as client:  # the rest is another worker's, after a replay
         again = client.handle(flow(function), run.run_id)
         await again.signal("go")
@@ -124,3 +129,15 @@ async def test_events_that_cannot_be_asked_for(tmp_path: Path) -> None:
             await client.events("nobody", after=-1)
         with pytest.raises(UsageError, match="limit is 0"):
             await client.events("nobody", limit=0)
+
+
+async def test_what_is_shown_last_of_all_is_told_with_the_end(tmp_path: Path) -> None:
+    async def rounds(ctx: WorkflowContext, number: int = 1) -> None:
+        ctx.set_status({"round": number})
+        if number == 1:
+            ctx.continue_as_new({"number": 2})
+
+    async with served(tmp_path, flow(rounds)) as client:
+        run = await client.submit(flow(rounds))
+        await run.result(LIMIT_S)
+        assert [(each.id, each.data) for each in await run.events()] == [(1, {"round": 1}), (2, {"round": 2})]
