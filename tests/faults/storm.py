@@ -36,10 +36,10 @@ ATTEMPTS = {"third_time_lucky#1": 3}
 WORKFLOWS = ("ten", "side by side", "plain", "lucky", "failing", "overdue", "dawdling", "dawdling")
 # of a thousand calls to the store, how many are sent twice, and how many answers are lost
 SHARE = 0.005
-# what the last run may take after the last blow: a lock's life, a scan, a stray's two looks, and the work itself;
-# after a long storm there may be many suspects, too, of which each worker takes one every five seconds
-BOUND_S = 10.0
-BOUND_OF_LENGTH = 0.5
+# what the last run may take after the last blow: a lock's life, a scan, a stray's two looks, and the work itself; and
+# suspects, of which each worker takes one every five seconds: the longer the storm, the more
+BOUND_S = 20.0
+BOUND_OF_LENGTH = 1.5
 
 
 @dataclass(slots=True, kw_only=True)
