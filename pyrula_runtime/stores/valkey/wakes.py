@@ -198,9 +198,6 @@ class Listener:
             (shard, wake), text = self._places[channel], payload.decode()
             if wake is Wake.ready:
                 self._exchange.lookout.rang(shard, text)
-                claims = self._exchange.wanted.claims.get(shard, 0)
-                rest_s = self._settings.rearm_s * max(1, len(self._armed))
-                self._later(rest_s, self._ask_again, channel, claims)
             if wake is Wake.timer:
                 self._exchange.dues.rang(shard)
             if wake is Wake.lease and not text:
@@ -208,7 +205,14 @@ class Listener:
                 self._later(self._settings.gather_s, self._wake, frozenset({wake}))
             elif self._exchange.wanted.concerns(wake, text):
                 told.add(wake)
+                if wake is Wake.ready:
+                    self._wait_for_more(channel, shard)
         self._wake(told)
+
+    def _wait_for_more(self, channel: bytes, shard: int) -> None:
+        """What comes next is told only to those who have said again that they wait."""
+        rest_s = self._settings.rearm_s * max(1, len(self._armed))
+        self._later(rest_s, self._ask_again, channel, self._exchange.wanted.claims.get(shard, 0))
 
     # claimable runs
 
