@@ -14,12 +14,15 @@ from tests.faults.world import Kept
 from tests.store.valkey.audit import audit
 from tests.store.valkey.servers import Server, shared, shared_cluster
 
+# as many as anything here has
+_SHARDS = 64
+
 
 def _on_one_server() -> Kept:
     server, name = shared("valkey"), os.urandom(6).hex()
     return Kept(
         server.url(name),
-        lambda: audit(server.address(name)),
+        lambda: audit(server.address(name), shards=_SHARDS),
         lambda chance: _upset(server, chance),
         lambda length_s: _halt(server, length_s),
     )
@@ -29,7 +32,7 @@ def _in_a_cluster() -> Kept:
     cluster, name = shared_cluster(), os.urandom(6).hex()
     return Kept(
         cluster.url(name),
-        lambda: audit(cluster.address(name), in_cluster=True),
+        lambda: audit(cluster.address(name), in_cluster=True, shards=_SHARDS),
         lambda chance: _upset(chance.choice(cluster.servers), chance),
         lambda length_s: _halt(cluster.owner(name), length_s),
     )

@@ -123,3 +123,30 @@ def test_who_holds_the_gil_is_quarantined_and_its_neighbours_go_on_elsewhere(tmp
         kind, evidence = quarantined(guilty)
         assert (kind, evidence["step"]) == ("EventLoopBlocked", "on_lane")
         assert house.stop() == 0
+
+
+def test_workers_share_the_shards_and_whoever_cannot_begin_a_turn_has_none(tmp_path: Path) -> None:
+    # no lease lapses within the test
+    options = {"shard_count": 8, "shard_lease_ttl": 600, "shard_lease_interval": 300, "max_concurrent_turns": 2}
+    with on_server(tmp_path, "valkey", options) as house, house.client() as client:
+        house.ready()
+
+        def shares() -> list[int]:
+            return sorted(row["shards"] for row in house.children(role="worker"))
+
+        house.until(lambda: shares() == [4, 4])
+        killed = house.children(role="worker")[0]["pid"]
+        os.kill(killed, signal.SIGKILL)
+        house.until(lambda: killed not in [row["pid"] for row in house.children(role="worker")])
+        house.until(lambda: shares() == [4, 4])
+        blocking = client.submit("lane", {"code": BEGUN + FREE})
+        stuck = begun(house)
+        house.until(lambda: shares() == [0, 8])
+        assert [row["shards"] for row in house.children(pid=stuck)] == [0]
+        # every shard is looked at by the other one
+        handles = [client.submit("thread", {"code": "0"}) for _ in range(20)]
+        assert stuck not in {handle.result(timeout=LIMIT_S) for handle in handles}
+        (tmp_path / "free").touch()
+        blocking.result(timeout=LIMIT_S)
+        house.until(lambda: shares() == [4, 4])
+        assert house.stop() == 0
