@@ -32,7 +32,8 @@ def replayed(cursor: Cursor) -> list[Entry]:
 def test_an_operation_keeps_the_time_of_the_body_that_asked_for_it() -> None:
     cursor = Cursor([])
     cursor.ask(op("a#1"), 5_000)
-    assert cursor.take_unperformed() == [Asked(op("a#1"), at_ms=5_000)]
+    assert cursor.asked(op("a#1")) == Asked(op("a#1"), at_ms=5_000)
+    assert cursor.take_unperformed() == [cursor.asked(op("a#1"))]
 
 
 def test_what_an_operator_voided_begins_anew_when_he_did_so() -> None:

@@ -71,6 +71,8 @@ def test_the_tree() -> None:
 
 def test_a_turns_end_is_no_failure_to_code_that_catches_failures() -> None:
     assert not issubclass(TurnSuspended, Exception)
+    assert not issubclass(ContinuesAsNew, Exception)
+    assert ContinuesAsNew(b"1").given == b"1"
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,7 @@ def test_two_hearers_of_one_letter_are_told_once() -> None:
 
 def test_what_a_child_tells_whom_nobody_waits_for_is_a_stray() -> None:
     ours, other = child_letters("run-1"), child_letters("run-2")
+    assert child_of(letter(1, ours)) == "run-1"
     open_waits = waits(wait("a", hears=ours))
     open_waits.bring([letter(1, ours), letter(2, other), letter(3), letter(4, other)])
     assert open_waits.take_strays() == (2, 4)
