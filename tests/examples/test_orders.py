@@ -141,4 +141,4 @@ def test_examples_use_the_public_face_alone() -> None:
             elif isinstance(node, ast.ImportFrom):
                 names.add(node.module or "")
     ours = {name for name in names if name.startswith("pyrula")}
-    assert ours <= {"pyrula.workflows", "pyrula.workflows.sync"}
+    assert ours <= {"pyrula.workflows", "pyrula.workflows.sync", "pyrula.testing"}
