@@ -2,7 +2,7 @@
 
 At its start, and every few seconds, a worker compares: a schedule is new, changed or gone (see core.scheduling for who
 may say so while old and new code run side by side), and each version of a workflow says which events start it. While
-all is as the code has it, that is one read.
+all is as the code has it, these are reads.
 """
 
 from __future__ import annotations
@@ -38,11 +38,7 @@ class Declaring:
 
     async def act(self) -> None:
         """Compare, and write what is otherwise."""
-        if not self._has_subscribed:
-            for program in self._programs:
-                names = frozenset(trigger.event for trigger in program.triggers)
-                await self._store.subscribe(program.name, program.version, names)
-            self._has_subscribed = True
+        await self._subscribe()
         found = await self._store.schedules()
         kept = {record.schedule_id: record for record in found.records}
         live: frozenset[str] = frozenset()
@@ -62,6 +58,14 @@ class Declaring:
                     is_abandoned=state is not None and self._is_abandoned(record, state, live),
                 )
                 await self._write(record, declare(state, program.name, program.schedule, witness))
+
+    async def _subscribe(self) -> None:
+        """Old code of the same version may have started again and want other events: those of this are wanted, too."""
+        for program in self._programs:
+            if program.triggers or not self._has_subscribed:
+                names = frozenset(trigger.event for trigger in program.triggers)
+                await self._store.subscribe(program.name, program.version, names)
+        self._has_subscribed = True
 
     def _says(self, state: ScheduleState | None, program: Program) -> bool:
         """Whether the store has what this worker declares, by this worker."""

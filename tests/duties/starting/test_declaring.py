@@ -133,6 +133,15 @@ async def test_a_schedule_of_a_newer_version_is_left_alone(store: Store, caplog:
     assert caplog.text.count("is left as a newer version of Pyrula wrote it") == 1
 
 
+async def test_old_code_that_starts_again_keeps_no_event_from_new_code(store: Store) -> None:
+    new = Declaring(store, [program(None, Trigger(event="order.created"))], "new")
+    await new.act()
+    await Declaring(store, [program(None)], "old-again").act()
+    await store.emit(Event(event_id="e-1", name="order.created", body=b"{}"))
+    await new.act()
+    assert [each.workflow for each in await store.events_pending(None, 10)] == ["order"]
+
+
 async def test_events_are_subscribed_to_at_the_start(store: Store) -> None:
     triggers = [Trigger(event="order.created"), Trigger(event="order.paid")]
     await Declaring(store, [program(None, *triggers)], "w-1").act()
