@@ -50,6 +50,8 @@ _BOX_BEAT_S = 1.0
 # how often a worker tells the store that it is there, and after how long others forget it
 _BEAT_S = 10.0
 _FORGET_MS = 60_000
+# a look for suspects that other hosts have found is a call to each shard: at most so often for each
+_RETRIAL_SHARD_S = 1.0
 # the rest of a round that is made only when somebody asks for it
 _NEVER_S = 3600.0
 
@@ -182,7 +184,8 @@ class Upkeep:
         self._start("strays", self._strays.act, every_s, nudges["strays"])
         self._start("hand-back", self.handback.act, _NEVER_S, self.handback.nudge)
         if self._retrials is not None:
-            self._start("retrial", self._retrials.act, options.timer_poll_interval_s, self._retrials.nudge)
+            rest_s = max(options.timer_poll_interval_s, _RETRIAL_SHARD_S * self._store.shards)
+            self._start("retrial", self._retrials.act, rest_s, self._retrials.nudge)
         self._place.health.on_doubt = nudges["beat"].set
         self._start("beat", self._beat, _BEAT_S, nudges["beat"])
         self._start("box beat", self._beat_box, _BOX_BEAT_S)

@@ -125,8 +125,8 @@ class Leasing:
             self._waits_for_lane = True
             self._taker.when_round(lambda: post(self._loop, self._came_round))
         if self._leases:
-            self._leases, self.mine = False, ()
             await self._store.give_up_leases(self._request.incarnation)
+            self._leases, self.mine = False, ()
 
     def _came_round(self) -> None:
         self._waits_for_lane = False
