@@ -20,6 +20,7 @@ from pyrula_runtime.engine.codec import load_entry, load_json
 from pyrula_runtime.engine.payloads import PLAIN
 from pyrula_runtime.engine.program import Program, StepCall
 from pyrula_runtime.engine.turn import Turn
+from pyrula_runtime.options import Replay
 from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.memory.store import MemoryStore
 from pyrula_runtime.stores.memory.world import World
@@ -42,6 +43,7 @@ class Ground:
     """The turns' host."""
 
     lock_ttl_ms = TTL_MS
+    replay: Replay = "when-resumed"
     payloads = PLAIN
 
     def __init__(self, *programs: Program) -> None:
@@ -96,6 +98,9 @@ class Ground:
 
     def lost(self, turn: Turn, reason: str) -> None:
         self._forget(turn)
+
+    def again(self, turn: Turn) -> None:
+        raise AssertionError(f"turn {turn.run_id} is replayed only as it resumes")
 
     def broken(self, turn: Turn, error: Exception) -> None:
         self.faults.append(error)

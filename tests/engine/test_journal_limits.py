@@ -57,4 +57,6 @@ async def test_beyond_the_limit_the_run_fails_with_a_sentence(entries: int, size
     assert commit.ending.status is RunStatus.failed
     error = json.loads(commit.ending.error or b"{}")
     assert error["type"] == "LimitExceeded"
-    assert error["message"].endswith("its limits are 51,200 and 50,000,000: split the work into several runs, or go on as new")
+    assert error["message"].endswith(
+        "its limits are 51,200 and 50,000,000: split the work into several runs, or go on as new"
+    )
