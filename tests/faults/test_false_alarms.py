@@ -77,7 +77,7 @@ class Watched:
             row = self.workers()[0]
             self.supervised.send(row["pid"], signal.SIGSTOP)
             while not _stands(row["pid"]):  # one that has a processor goes on for a moment, and may take the lock in it
-                time.sleep(0.001)
+                os.sched_yield()
             view = read_box(self.supervised.box_of(row))
             if view is not None and view.store_lock_since_ms == 0:
                 return row
