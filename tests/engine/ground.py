@@ -21,7 +21,6 @@ from pyrula_runtime.engine.payloads import PLAIN
 from pyrula_runtime.engine.program import Program, StepCall
 from pyrula_runtime.engine.turn import Turn
 from pyrula_runtime.options import Replay
-from pyrula_runtime.options import Replay
 from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.memory.store import MemoryStore
 from pyrula_runtime.stores.memory.world import World
@@ -46,7 +45,6 @@ class Ground:
     lock_ttl_ms = TTL_MS
     replay: Replay = "when-resumed"
     payloads = PLAIN
-    replay: Replay = "when-resumed"
 
     def __init__(self, *programs: Program) -> None:
         self.clock = ManualClock()
@@ -94,9 +92,6 @@ class Ground:
         self.faults.append(error)
 
     def adopt(self, claims: Sequence[Claim]) -> None: ...
-
-    def again(self, turn: Turn) -> None:
-        raise AssertionError("nobody has asked for a replay after each commit")
 
     def over(self, turn: Turn, claims: Sequence[Claim] | None) -> None:
         self._forget(turn)
