@@ -19,7 +19,7 @@ from pathlib import Path
 _FOLDER = Path(__file__).parent / "lua"
 _USES = re.compile(r"^ *-- uses: (.+)$", re.MULTILINE)
 _GUARD = """
-local redis = {pcall = redis.pcall, call = function(command, key, ...)
+local redis = {pcall = redis.pcall, acl_check_cmd = redis.acl_check_cmd, call = function(command, key, ...)
   if command == 'TIME' then return redis.call(command) end
   if string.sub(key, 1, #KEYS[1]) ~= KEYS[1] then error('key without the tag: ' .. command .. ' ' .. key) end
   return redis.call(command, key, ...)

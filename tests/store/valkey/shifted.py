@@ -16,7 +16,7 @@ from tests.store.valkey.servers import Server
 _JUMP = "jump"
 _SHIFTS = b"""
 local server = redis
-local redis = {pcall = redis.pcall, call = function(command, ...)
+local redis = {pcall = redis.pcall, acl_check_cmd = redis.acl_check_cmd, call = function(command, ...)
   if command ~= 'TIME' then return server.call(command, ...) end
   local t = server.call('TIME')
   return {t[1] + (server.call('GET', '%s') or 0), t[2]}

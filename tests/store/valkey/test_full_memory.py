@@ -63,13 +63,6 @@ END: dict[str, Asks] = {
 }
 
 
-def contents(server: Server) -> dict[bytes, object]:
-    """All keys but the clock, as the server would save them."""
-    keys = server.ask("KEYS", "*")
-    assert isinstance(keys, list)
-    return {key: server.ask("DUMP", key) for key in keys if not key.endswith(b":c")}
-
-
 @pytest.fixture(params=list(kinds_of_server()))
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """The servers differ in when they look at their memory."""
@@ -97,10 +90,10 @@ async def full(server: Server) -> Any:
 @pytest.mark.parametrize("name", BEGIN)
 async def test_what_begins_something_is_refused_whole(server: Server, full: Any, name: str) -> None:
     store, claim, _ = full
-    before = contents(server)
+    before = server.contents()
     with pytest.raises(StoreUnavailable, match="it has reached its maxmemory"):
         await BEGIN[name](store, claim)
-    assert contents(server) == before
+    assert server.contents() == before
     server.ask("CONFIG", "SET", "maxmemory", "0")
     await BEGIN[name](store, claim)
 

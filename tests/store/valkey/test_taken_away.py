@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from pyrula_runtime.core.errors import StoreRefused, StoreUnavailable
-from pyrula_runtime.core.status import RunStatus
-from pyrula_runtime.stores.protocol import Append, Wake
+from pyrula_runtime.core.status import DELIVERY, RunStatus
+from pyrula_runtime.stores.clock import ManualClock
+from pyrula_runtime.stores.protocol import Amendment, Append, Claim, Release, Wake
 from pyrula_runtime.stores.valkey.address import Address
 from pyrula_runtime.stores.valkey.store import ValkeyStore
-from tests.store.samples import TTL_MS, appending, claimed, new_run, request, until
+from tests.store.samples import COMPLETED, TTL_MS, appending, claimed, message, new_run, request, until
 from tests.store.valkey.audit import audit
+from tests.store.valkey.conftest import QUICK
 from tests.store.valkey.servers import Server
 
 Opened = Callable[..., Awaitable[ValkeyStore]]
@@ -71,6 +74,54 @@ async def test_a_right_that_is_dropped_is_waited_for(
     await until(goes_on)
     assert (await store.submit(new_run())).run_id
     assert audit(server.address()) == []
+
+
+WRITES = (
+    "set",
+    "incr",
+    "hset",
+    "hdel",
+    "hincrby",
+    "zadd",
+    "zrem",
+    "zincrby",
+    "sadd",
+    "srem",
+    "rpush",
+    "del",
+    "publish",
+)
+VERBS: dict[str, Callable[[ValkeyStore, Claim], Awaitable[Any]]] = {
+    "submit": lambda store, _: store.submit(new_run(key="k")),
+    "claim": lambda store, _: store.claim(request(incarnation="w-2")),
+    "append": lambda store, claim: store.commit(appending(claim.token, 0, b"a")),
+    "finish": lambda store, claim: store.commit(appending(claim.token, 0, b"a", ending=COMPLETED)),
+    "release": lambda store, claim: store.release(Release(token=claim.token, status=RunStatus.queued, ready=True)),
+    "cancel": lambda store, claim: store.amend(Amendment(run_id=claim.token.run_id, rev=2, cancel_requested=True)),
+    "deliver": lambda store, claim: store.deliver(message(claim.token.run_id), DELIVERY),
+}
+
+
+@pytest.mark.parametrize("taken", WRITES)
+async def test_no_script_is_broken_off_by_a_right_that_is_missing(server: Server, user: Address, taken: str) -> None:
+    # a run whose script ends in the middle would be in no line, or without a lock, for ever
+    clock = ManualClock()
+    store = ValkeyStore(user, clock, QUICK)
+    await store.open()
+    claim = await claimed(store)
+    await store.submit(new_run())
+    clock.move(1_000)
+    server.ask("ACL", "SETUSER", "worker", f"-{taken}")
+    before = server.contents()
+    for act in VERBS.values():
+        with pytest.raises(StoreUnavailable, match="does not permit this user"):
+            await act(store, claim)
+    assert server.contents() == before
+    server.ask("ACL", "SETUSER", "worker", f"+{taken}")
+    for act in VERBS.values():
+        await act(store, claim)
+    assert audit(server.address()) == []
+    await store.close()
 
 
 async def test_who_may_not_begin_is_refused_at_once(server: Server, user: Address) -> None:
