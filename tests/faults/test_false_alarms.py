@@ -150,7 +150,7 @@ async def a_large_heap(watched: Watched, seconds: float) -> None:
     """A collection that takes its time because there is much to look through."""
     ends = time.monotonic() + seconds
     while time.monotonic() < ends:
-        await watched.run("heaping", objects=20_000_000)
+        await watched.run("heaping", 600, objects=20_000_000)
 
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -243,6 +243,13 @@ async def test_no_alarm(world: World, scenario: Scenario) -> None:
         await unalarmed(watched, scenario, 10)
         await alarmed(watched)
         assert await watched.supervised.stop() == 0
+
+
+@pytest.mark.nightly
+async def test_no_alarm_with_a_large_heap(world: World) -> None:
+    async with watched_in(world) as watched:
+        await unalarmed(watched, a_large_heap, 1)
+        await alarmed(watched)
 
 
 @pytest.mark.nightly
