@@ -386,7 +386,7 @@ class Turn:
         self._fault = None
 
     def _end(self, ending: Ending) -> None:
-        self._last = Last(ending=ending, consumed=self._waits.take_strays(), effects=self._kin.farewell(ending))
+        self._last = Last(ending=ending, consumed=self._waits.take_strays(ending), effects=self._kin.farewell(ending))
         self._stop_steps()
 
     def _stop_steps(self) -> None:

@@ -20,7 +20,7 @@ from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.core.waiting import Letter, OpenWait, OpenWaits, child_of
 from pyrula_runtime.engine.codec import load_error, load_json
 from pyrula_runtime.engine.program import WaitCall
-from pyrula_runtime.stores.protocol import Received
+from pyrula_runtime.stores.protocol import Ending, Received
 
 _LATE = {OpKind.signal: SignalTimeout.__name__, OpKind.timeout: WaitTimeout.__name__}
 
@@ -105,9 +105,13 @@ class Waits:
             self._seen = max(self._seen, self._read_to or 0)
         self._read_to = None
 
-    def take_strays(self) -> tuple[int, ...]:
-        """Messages of children for whom nobody waits: they are over with the next commit."""
-        return self._open.take_strays()
+    def take_strays(self, ending: Ending) -> tuple[int, ...]:
+        """Messages of children for whom nobody waits: they are over with the commit that ends the turn so.
+
+        A run that is paused, or has ended, may be sent on with other code, which comes further and waits for them.
+        """
+        goes_on = ending.wait is not None or ending.again is not None
+        return self._open.take_strays() if goes_on else ()
 
     def _bring(self, page: Sequence[Received]) -> None:
         self._seen = page[-1].seq

@@ -307,6 +307,30 @@ async def test_messages_of_children_that_nobody_waits_for_are_consumed() -> None
     assert last(host).consumed == (1,)
 
 
+async def test_what_a_child_told_stays_for_mended_code_when_the_code_does_not_fit_or_breaks() -> None:
+    async def other(ops: Ops) -> Any:
+        await ops.step("renamed")
+        return await ops.child()
+
+    async def breaks(ops: Ops) -> None:
+        raise ValueError("broken")
+
+    step = Op(op_id="a#1", kind=OpKind.step, name="a")
+    on_record: list[Entry] = [
+        Completed(op=step, at_ms=1_000, value=None),
+        Started(op=KID, at_ms=1_000, child_id="kid-1", on_end=OnEnd.cancel),
+    ]
+    inbox = (letter(1, "kid-1", status="completed", result=7),)
+    host = FakeHost()
+    turned(host, other, on_record, inbox=inbox)
+    commit = await host.answer()
+    assert (host.status, commit.consumed) == (RunStatus.paused, ())
+    host = FakeHost()
+    turned(host, breaks, inbox=inbox)
+    commit = await host.answer()
+    assert (host.status, commit.consumed) == (RunStatus.failed, ())
+
+
 async def test_a_run_that_goes_on_as_new_lets_go_of_its_children_and_numbers_its_operations_anew() -> None:
     async def goes_on(ops: Ops) -> None:
         _ = ops.child("kid")
