@@ -218,6 +218,8 @@ class Turn:
             self._end_by_fault(self._fault)
         if self._last is not None or self._body.is_parked:
             self._flush()
+        elif (due_ms := self._blows.due_ms) is not None:  # its thread is in the user's code, and may stay there
+            self._alarm.set(due_ms - self.store_ms())
 
     def _let_in_next_live(self) -> bool:
         for op in self._cursor.finish_replay():

@@ -97,6 +97,30 @@ def plainly_never_unwinds(ctx: SyncWorkflowContext) -> None:
             continue
 
 
+_let_go = threading.Event()
+
+
+@workflow(cancel_within=0.3)
+def plainly_hangs_in_its_own_code(ctx: SyncWorkflowContext) -> None:
+    try:
+        ctx.sleep(3600)
+    except asyncio.CancelledError:
+        _let_go.wait(LIMIT_S)
+
+
+async def test_a_cancel_ends_the_run_though_its_thread_does_not_come_back(tmp_path: Path) -> None:
+    _let_go.clear()
+    async with served(tmp_path, plainly_hangs_in_its_own_code) as client:
+        run = await client.submit(plainly_hangs_in_its_own_code, None)
+        await has_come_to(run, RunStatus.waiting)
+        await run.cancel()
+        try:
+            with pytest.raises(RunCancelled, match=r"had not unwound 0\.3 s after that"):
+                await run.result(LIMIT_S / 2)
+        finally:
+            _let_go.set()
+
+
 @pytest.mark.parametrize("flow", [never_unwinds, plainly_never_unwinds])
 async def test_a_cancel_ends_the_run_though_its_code_does_not_want_to(flow: Any, tmp_path: Path) -> None:
     async with served(tmp_path, flow) as client:
