@@ -61,7 +61,8 @@ class Payloads:
 
     def opened(self, claim: Claim) -> Claim:
         """The claim with the documents that its turn reads; its journal is read entry by entry."""
-        if self._codec is None and not claim.input.startswith(_MARK):
+        documents = (claim.input, *(each.body for each in claim.inbox))
+        if self._codec is None and not any(each.startswith(_MARK) for each in documents):
             return claim
         return replace(claim, input=self.open(claim.input), inbox=self.opened_letters(claim.inbox))
 

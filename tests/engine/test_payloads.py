@@ -118,3 +118,9 @@ def test_a_claim_is_opened_with_its_messages() -> None:
     assert [each.body for each in claim.inbox] == [PLAIN.dump_json(SECRET)]
     plain = claim_of(input=b"1")
     assert PLAIN.opened(plain) is plain
+
+
+def test_a_message_that_nobody_here_can_read_is_told_though_the_input_is_plain() -> None:
+    letter = Received(seq=1, message_id="m", name="go", body=payloads.dump_json(SECRET))
+    with pytest.raises(CodecFailed, match="none is set here"):
+        PLAIN.opened(claim_of(input=b"1", inbox=(letter,)))
