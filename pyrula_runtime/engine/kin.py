@@ -134,7 +134,7 @@ def _cancel(run_id: str) -> CancelRun:
     return CancelRun(run_id=run_id, moves=CANCELLATION)
 
 
-def report_to(parent: ParentLink | None, run_id: str, ending: Ending, payloads: Payloads) -> tuple[Effect, ...]:
+def report_to(parent: ParentLink | None, run_id: str, ending: Ending, payloads: Payloads) -> tuple[DeliverTo, ...]:
     """How a run that has a parent tells it that it has ended, and how."""
     if parent is None:
         return ()

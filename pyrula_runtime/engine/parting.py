@@ -7,6 +7,7 @@ in the same write.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pyrula_runtime.core.entries import Completed, Entry, Failed, Started, Withdrawn, in_force
 from pyrula_runtime.core.errors import UsageError
@@ -14,7 +15,7 @@ from pyrula_runtime.core.status import CANCELLATION, TERMINAL, RunStatus
 from pyrula_runtime.core.tree import Child, OnEnd, to_cancel
 from pyrula_runtime.engine.kin import report_to
 from pyrula_runtime.engine.payloads import PLAIN, Payloads
-from pyrula_runtime.stores.protocol import CancelRun, Effect, Ending, RunQuery, RunRecord, Store
+from pyrula_runtime.stores.protocol import CancelRun, DeliverTo, Effect, Ending, RunQuery, RunRecord, Store
 
 _LIVE = frozenset(RunStatus) - TERMINAL
 _PAGE = 500
@@ -46,7 +47,11 @@ async def _to_cancel(store: Store, run_id: str) -> tuple[str, ...]:
 async def missed_reports(
     store: Store, run: RunRecord, journal: Sequence[Entry], payloads: Payloads
 ) -> tuple[Effect, ...]:
-    """What children told this run after it had ended, which nobody kept; with `journal` it goes on. CodecFailed."""
+    """What children told this run after it had ended, which nobody kept; with `journal` it goes on. CodecFailed.
+
+    It is told under an id of its own: it may have come before, to code that had given the child up. If it is there
+    twice, the second is a stray.
+    """
     counting = [entry for _, entry in in_force(journal)]
     settled = {each.op.op_id for each in counting if isinstance(each, Completed | Failed | Withdrawn)}
     reports: tuple[Effect, ...] = ()
@@ -55,5 +60,11 @@ async def missed_reports(
             child = await store.read(each.child_id)
             if child is not None and child.status.is_terminal:
                 ending = Ending(status=child.status, result=child.result, error=child.error)
-                reports += report_to(child.parent, child.run_id, ending, payloads)
+                told = report_to(child.parent, child.run_id, ending, payloads)
+                reports += tuple(_as_another(report, len(journal)) for report in told)
     return reports
+
+
+def _as_another(report: DeliverTo, number: int) -> DeliverTo:
+    message = report.message
+    return replace(report, message=replace(message, message_id=f"{message.message_id}/{number}"))
