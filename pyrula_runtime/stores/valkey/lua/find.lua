@@ -11,13 +11,15 @@ local function newest(listing, from, most)
   return call('ZREVRANGEBYLEX', T .. listing, from, '-', 'LIMIT', 0, most)
 end
 
--- Those of a listing that are of the workflow: of few, since a parent or schedule rarely has runs of several.
+-- Those of a listing that are of the workflow, pinned or not: of few, since a parent or schedule rarely has runs of
+-- several.
 local function chosen(listing)
   local found, from = {}, bound
   while true do
     local some = newest(listing, from, 100)
     for _, id in ipairs(some) do
-      if call('HGET', T .. 'r:' .. id, 'w') == workflow then found[#found + 1] = id end
+      local name = call('HGET', T .. 'r:' .. id, 'w') or ''
+      if string.match(name, '^[^|]*') == workflow then found[#found + 1] = id end
       if #found >= limit then return found end
     end
     if #some < 100 then return found end

@@ -155,6 +155,18 @@ async def test_a_child_knows_its_parent_and_the_parent_its_children(store: Store
     )
 
 
+async def test_children_of_one_workflow_are_found_also_if_they_are_pinned(store: Store) -> None:
+    parent = await claimed(store)
+    run_id = parent.token.run_id
+    pinned, free = [replace(new_run("ship", version), parent=child_of(run_id)) for version in ("1", None)]
+    await store.submit(pinned)
+    await store.submit(free)
+    assert [each.run_id for each in await store.find(RunQuery(parent=run_id, workflow="ship"))] == [
+        free.run_id,
+        pinned.run_id,
+    ]
+
+
 async def test_an_outcome_that_comes_before_the_parent_waits_is_not_missed(store: Store) -> None:
     parent, child = await claimed(store), await claimed(store)
     outcome = DeliverTo(message=message(parent.token.run_id, "child"), moves=DELIVERY)
