@@ -2,7 +2,8 @@
 
 A script reaches one tag only. So what a commit does to others stands in the outbox of its shard, in the same write, as
 a script's name, a tag and arguments; carrying it is running that. It is struck out once it was done. A crash between
-the two leaves it there, and it is done again: each of these scripts changes nothing the second time.
+the two leaves it there, and it is done again: each of these scripts changes nothing the second time. Writes that are
+answered together are seen to together, page by page until nothing is left.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from contextvars import Context
 from functools import partial
 from typing import Any
 
-from pyrula_runtime.core.errors import StoreUnavailable, UsageError
 from pyrula_runtime.stores import protocol as p
 from pyrula_runtime.stores.valkey.connection import Argument
 from pyrula_runtime.stores.valkey.places import FIRST, shard_of_run
@@ -40,7 +40,8 @@ def shard_of(effect: p.Effect) -> int:
 class Outbox:
     """The verb `carry`, and the carrying that follows a write."""
 
-    _carrying: set[asyncio.Task[int]]
+    _carrying: set[asyncio.Task[None]]
+    _about_to_carry: dict[tuple[asyncio.AbstractEventLoop, int], asyncio.Task[None]]  # that have not looked yet
     _left_over: set[int]  # shards that were seen to have something to be carried
 
     def shard(self, number: int) -> Shard:
@@ -82,15 +83,26 @@ class Outbox:
             await asyncio.wait([task])
         return done
 
-    def _carry_in_a_task(self, number: int) -> asyncio.Task[int]:
-        # not in the context of a workflow's body, out of which the write may have come
-        task = asyncio.get_running_loop().create_task(self._carry_from(number, _PAGE), context=Context())
-        task.add_done_callback(partial(self._carried, number))
+    def _carry_in_a_task(self, number: int) -> asyncio.Task[None]:
+        """The task that sees to this shard; it has not looked into the outbox before now."""
+        loop = asyncio.get_running_loop()
+        task = self._about_to_carry.get((loop, number))
+        if task is None or task.done():
+            # not in the context of a workflow's body, out of which the write may have come
+            task = loop.create_task(self._carry_all(loop, number), context=Context())
+            task.add_done_callback(partial(self._carried, number))
+            self._about_to_carry[loop, number] = task
         return task
 
-    def _carried(self, number: int, task: asyncio.Task[int]) -> None:
+    async def _carry_all(self, loop: asyncio.AbstractEventLoop, number: int) -> None:
+        await asyncio.sleep(0)  # for those whose answers came with this one's
+        del self._about_to_carry[loop, number]
+        while await self._carry_from(number, _PAGE) == _PAGE:
+            pass
+
+    def _carried(self, number: int, task: asyncio.Task[None]) -> None:
         self._carrying.discard(task)
-        if task.cancelled() or isinstance(task.exception(), StoreUnavailable | UsageError):
+        if task.cancelled() or task.exception() is not None:  # what is no outage, that round will raise
             self._left_over.add(number)
             log.debug("effects of shard %d on others are left to the next round", number)
 

@@ -71,7 +71,7 @@ class ValkeyStore(Front):
         self._publish = "PUBLISH"
         self._scripts: dict[str, Script] = {}
         self._listeners: list[Listener] = []
-        self._carrying, self._left_over = set(), set()
+        self._carrying, self._about_to_carry, self._left_over = set(), {}, set()
         self._opened_by: int | None = None
         self._mutex = threading.Lock()
 

@@ -332,6 +332,27 @@ async def test_what_a_commit_does_to_runs_of_other_shards_is_carried_there(opene
     assert len(await store.read_inbox(told.run_id, 0)) == 2
 
 
+async def test_more_effects_than_are_carried_at_once_are_all_carried(opened: Opened) -> None:
+    # of one write, and of many that are answered together
+    store = await opened(8)
+    (parent, told), total = (in_shard(store, 0), in_shard(store, 1)), 150
+    await store.submit(told)
+    for run in (parent, *(in_shard(store, 0) for _ in range(total))):
+        await store.submit(run)
+    claims = await store.claim(request(limit=total + 1))
+
+    def saying(*names: str) -> tuple[DeliverTo, ...]:
+        return tuple(DeliverTo(message=message(told.run_id, name), moves=DELIVERY) for name in names)
+
+    first, *others = [claim.token for claim in claims if claim.token.run_id != told.run_id]
+    many = saying(*(f"of one {number}" for number in range(total)))
+    await store.commit(replace(appending(first, 0, b"x"), effects=many))
+    await until_read(store, told.run_id, lambda record: record.inbox_len == total)
+    one_each = [replace(appending(token, 0, b"x"), effects=saying(token.run_id)) for token in others]
+    await asyncio.gather(*map(store.commit, one_each))
+    await until_read(store, told.run_id, lambda record: record.inbox_len == total + len(others))
+
+
 async def test_effects_whose_writer_died_are_carried_by_whoever_looks(opened: Opened) -> None:
     store, other = await opened(8), await opened(8)
     run, child = in_shard(store, 4), in_shard(store, 5)
