@@ -20,9 +20,9 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import replace
 
-from pyrula_runtime.stores.protocol import Commit
+from pyrula_runtime.stores.protocol import CancelRun, Commit, DeliverTo, Effect, EmitEvent, SubmitRun
 
-# bytes of entries that one turn keeps: a failover loses what was written in a second or two
+# bytes that one turn keeps, of all that its commits carry: a failover loses what was written in a second or two
 MOST_BYTES = 2_000_000
 
 
@@ -58,4 +58,17 @@ def as_of(commit: Commit, inbox_len: int) -> Commit:
 
 
 def _size(commit: Commit) -> int:
-    return sum(map(len, commit.entries))
+    effects = map(_document, commit.effects)
+    return sum(map(len, (*commit.entries, *commit.facts, commit.shown or b"", *effects)))
+
+
+def _document(effect: Effect) -> bytes:
+    match effect:
+        case DeliverTo():
+            return effect.message.body
+        case SubmitRun():
+            return effect.run.input
+        case EmitEvent():
+            return effect.event.body
+        case CancelRun():
+            return b""

@@ -10,12 +10,24 @@ from typing import Any
 import pytest
 
 from pyrula_runtime.core.locks import Token
-from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.core.status import CANCELLATION, DELIVERY, RunStatus
 from pyrula_runtime.engine.mending import Written, as_of
 from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.memory.store import MemoryStore
 from pyrula_runtime.stores.memory.world import World
-from pyrula_runtime.stores.protocol import Append, Commit, Committed, Ending, Wait
+from pyrula_runtime.stores.protocol import (
+    Append,
+    CancelRun,
+    Commit,
+    Committed,
+    DeliverTo,
+    EmitEvent,
+    Ending,
+    Event,
+    Message,
+    SubmitRun,
+    Wait,
+)
 from pyrula_runtime.stores.seam import Crossing, Deed, Phase, Seam
 from tests.engine.fake_host import FakeHost, Ops, settle
 from tests.store.samples import appending, journal_of, new_run, request
@@ -98,6 +110,23 @@ def test_what_was_there_before_the_claim_is_not_to_be_had() -> None:
 def test_what_is_kept_is_bounded() -> None:
     written = written_from(0, most_bytes=30)
     assert places(written.beyond(2)) == [2, 3, 4]
+    assert places(written.beyond(1)) == []
+
+
+def test_what_goes_with_entries_counts_as_well() -> None:
+    document = b"x" * 20
+    message = Message(run_id="r", message_id="m", name="go", body=document)
+    effects = (
+        SubmitRun(run=replace(new_run(), input=document)),
+        DeliverTo(message=message, moves=DELIVERY),
+        EmitEvent(event=Event(event_id="e", name="told", body=document)),
+        CancelRun(run_id="r", moves=CANCELLATION),
+    )
+    written = Written(most_bytes=110)
+    written.keep(appending(TOKEN, 0, b"x" * 10))
+    written.keep(replace(appending(TOKEN, 1, b"x"), shown=document, facts=(document,), effects=effects))
+    assert places(written.beyond(1)) == [1]
+    written.keep(appending(TOKEN, 2, b"x" * 10))
     assert places(written.beyond(1)) == []
 
 
