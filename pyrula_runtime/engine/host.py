@@ -34,6 +34,10 @@ class Host(Desk, Protocol):
     payloads: Payloads
     replay: Replay
 
+    @property
+    def in_haste(self) -> bool:
+        """Whether somebody waits for turns to end."""
+
     def mono_ms(self) -> int:
         """Milliseconds on a clock that never jumps."""
 

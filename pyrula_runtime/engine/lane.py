@@ -86,8 +86,9 @@ class Lane:
         return self._commons.drain.is_set()
 
     def drain(self) -> None:
-        """Begin no turn any more."""
+        """Begin no turn any more, and keep none that has nothing to do."""
         self._commons.drain.set()
+        self.post(self._look_at_all)
 
     @property
     def serves(self) -> tuple[Serves, ...]:
@@ -199,6 +200,10 @@ class Lane:
 
     # on the lane's thread: what turns need (Host, StepPlace)
 
+    @property
+    def in_haste(self) -> bool:
+        return self.draining or self._commons.no_successors.is_set()
+
     def mono_ms(self) -> int:
         return self._setup.mono_ms()
 
@@ -268,7 +273,7 @@ class Lane:
         self._setup.on_outage(error)
 
     def claim_request(self) -> ClaimRequest | None:
-        return None if self.draining or self._commons.no_successors.is_set() else self._one
+        return None if self.in_haste else self._one
 
     def over(self, turn: Turn, claims: Sequence[Claim] | None) -> None:
         self._forget(turn)
@@ -306,6 +311,10 @@ class Lane:
         return {"run_id": turn.run_id, "workflow": turn.program.name}
 
     # on the lane's thread: what the control thread orders
+
+    def _look_at_all(self) -> None:
+        for turn in list(self._turns.values()):
+            turn.parked()
 
     def cancel(self, run_ids: Sequence[str]) -> None:
         """The cancellation of these runs was requested."""

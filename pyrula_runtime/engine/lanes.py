@@ -69,8 +69,9 @@ class Lanes:
         self.shared.start()
 
     def drain(self) -> None:
-        """Begin no turn any more."""
-        self._commons.drain.set()
+        """Begin no turn any more, and keep none that has nothing to do."""
+        for lane in self._lanes():
+            lane.drain()
 
     def stop(self) -> None:
         """End all loops and pools; threads in user code are left to themselves."""

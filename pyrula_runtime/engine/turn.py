@@ -7,8 +7,8 @@ The order of things, which is the whole of durability:
 3. An outcome enters the body at once, before it is committed, because a body can do nothing in the world but ask. So
    the entries of one stretch of the body, and its ending, go into one commit.
 
-A turn in which nothing is left to do but to wait ends there: the body is unwound, without a trace, and the last commit
-says what the run waits for. So a run that waits costs no worker anything.
+A turn in which nothing is left to do but to wait ends there, or soon (engine.resting): the body is unwound, without a
+trace, and the last commit says what the run waits for. So a run that waits costs no worker anything.
 
 A commit refused by the fence ends the turn without a trace: another worker has the run. All of this happens on the
 lane's thread.
@@ -36,7 +36,6 @@ from pyrula_runtime.core.entries import (
 from pyrula_runtime.core.errors import BodyStuck, CodecFailed, InputError, JournalMismatch, LimitExceeded
 from pyrula_runtime.core.waiting import child_letters, given_back
 from pyrula_runtime.engine import endings
-from pyrula_runtime.engine.alarm import Alarm
 from pyrula_runtime.engine.blows import Blows
 from pyrula_runtime.engine.failure import raised_for
 from pyrula_runtime.engine.host import Host, Performing
@@ -46,6 +45,7 @@ from pyrula_runtime.engine.marks import Marks
 from pyrula_runtime.engine.performances import Performances
 from pyrula_runtime.engine.probation import Probation
 from pyrula_runtime.engine.program import ChildCall, EmitCall, Program, Request, StepCall, TellCall, WaitCall
+from pyrula_runtime.engine.resting import Resting
 from pyrula_runtime.engine.store_time import StoreTime
 from pyrula_runtime.engine.waits import Waits
 from pyrula_runtime.stores.protocol import Claim, Committed, Ending, Received
@@ -54,8 +54,6 @@ _STUCK = (
     "the workflow waits for something that no durable operation brings (an asyncio event, queue or future that nothing "
     "sets), so nothing could ever wake it; wait for durable operations instead"
 )
-# a wait that is over so soon (milliseconds) does not end the turn: to suspend and claim the run again would take longer
-_SHORT_MS = 200
 
 
 class Turn:
@@ -78,7 +76,7 @@ class Turn:
         self._fault: Exception | None = None
         self._waits = Waits(given_back(journal), claim.inbox, claim.inbox_len)
         self._blows = Blows(claim, program, journal, self._cursor)
-        self._alarm = Alarm(self._look_again)
+        self._resting = Resting(claim.now_ms, self._waits, self._blows, self._steps, self._look_again)
         self._probation = Probation(claim)
         self._journal = Journaling(claim, host, self)
         self._kin = Kin(claim, journal, self._requests, host)
@@ -218,15 +216,17 @@ class Turn:
             self._end_by_fault(self._fault)
         if self._last is not None or self._body.is_parked:
             self._flush()
-        elif (due_ms := self._blows.due_ms) is not None:  # its thread is in the user's code, and may stay there
-            self._alarm.set(due_ms - self.store_ms())
+        else:  # its thread is in the user's code, and may stay there
+            self._resting.await_blow(self.store_ms())
 
     def _let_in_next_live(self) -> bool:
         for op in self._cursor.finish_replay():
             self._record(Withdrawn(op=op, at_ms=self.store_ms()))
+        self._resting.stay.caught_up(self.store_ms())
         self._take_up(self._cursor.take_unperformed())
         entry = self._next_entry()
         if entry is not None:
+            self._resting.stay.moved()
             self._let_in(self._record(entry))
         return entry is not None
 
@@ -318,14 +318,10 @@ class Turn:
             return
         if (after_seq := self._waits.read_on()) is not None:
             self._host.read_inbox(self, after_seq)
-        dues = (self._waits.due_ms, self._blows.due_ms, self._steps.due_ms)
-        due_ms = min((ms for ms in dues if ms is not None), default=None)
-        left_ms = None if due_ms is None else due_ms - self.store_ms()
-        if self._only_waits() and (left_ms is None or left_ms > _SHORT_MS):
+        if self._resting.ends(self.store_ms(), is_idle=self._only_waits(), in_haste=self._host.in_haste):
+            due_ms = self._resting.due_ms
             self._body.suspend()
             self._end(endings.suspended(due_ms, self._waits.inbox_seen, cancel_seen=self._blows.cancel_taken))
-        else:
-            self._alarm.set(left_ms)
 
     def _look_again(self) -> None:
         """It is time for something; what is overdue is given up though a thread of it may be in the user's code."""
@@ -349,6 +345,7 @@ class Turn:
             self._host.over(self, reply.claims if claimed else None)
             return
         self._waits.tell(reply.inbox_len)
+        self._resting.stay.moved()
         if reply.cancel_requested:
             self.cancel()
         if self._host.replay == "always" and self._can_be_replayed():
@@ -393,7 +390,7 @@ class Turn:
 
     def _stop_steps(self) -> None:
         self._steps.stop_all()
-        self._alarm.set(None)
+        self._resting.stop()
 
     def _stop(self) -> None:
         self.is_over = True

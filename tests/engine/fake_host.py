@@ -117,6 +117,7 @@ class FakeHost:
 
     def __init__(self) -> None:
         self.clock_ms = 1_000
+        self.in_haste = False
         self.log: list[str] = []
         self.steps: dict[str, FakePerforming] = {}
         self.commits: list[tuple[Commit, asyncio.Future[Committed]]] = []

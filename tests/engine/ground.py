@@ -59,6 +59,8 @@ class Ground:
 
     # what a turn needs
 
+    in_haste = False
+
     def mono_ms(self) -> int:
         return self.clock.mono_ms()
 

@@ -16,7 +16,7 @@ from pyrula_runtime.core.errors import InputError
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.engine.lane_setup import LaneSetup
 from pyrula_runtime.engine.lanes import Lanes
-from pyrula_runtime.engine.presence import Presence, Unrecorded
+from pyrula_runtime.engine.presence import Presence, Unrecorded, mono_ms
 from pyrula_runtime.engine.program import Program, StepCall
 from pyrula_runtime.engine.slots import Slots
 from pyrula_runtime.options import Isolation
@@ -87,7 +87,12 @@ class LaneAtWork:
 
 @asynccontextmanager
 async def lane_at_work(
-    folder: Path, programs: Sequence[Program], presence: Presence | None = None, isolation: Isolation = "lane"
+    folder: Path,
+    programs: Sequence[Program],
+    presence: Presence | None = None,
+    isolation: Isolation = "lane",
+    *,
+    mono_ms: Callable[[], int] = mono_ms,
 ) -> AsyncIterator[LaneAtWork]:
     """Start lanes that serve these programs."""
     store = open_store(f"sqlite:///{folder / 'runs.db'}")
@@ -99,7 +104,7 @@ async def lane_at_work(
         incarnation="test",
         slots=Slots(CAPACITY),
         lock_ttl_ms=30_000,
-        mono_ms=lambda: time.monotonic_ns() // 1_000_000,
+        mono_ms=mono_ms,
         on_free_slot=lambda: works[0].freed.put(None),
         on_outage=lambda error: None,
         on_failed=lambda error: works[0].failures.put(error),
