@@ -33,7 +33,7 @@ class Declaring:
         self._programs = programs
         self._incarnation = incarnation
         self._has_subscribed = False
-        self._missed: Counter[tuple[str, int]] = Counter()
+        self._missed: Counter[tuple[str, str]] = Counter()  # by schedule and who says it
         self._unread: set[str] = set()
 
     async def act(self) -> None:
@@ -55,7 +55,7 @@ class Declaring:
                     me=self._incarnation,
                     live=live,
                     now_ms=found.now_ms,
-                    is_abandoned=state is not None and self._is_abandoned(record, state, live),
+                    is_abandoned=state is not None and self._is_abandoned(state, live),
                 )
                 await self._write(record, declare(state, program.name, program.schedule, witness))
 
@@ -77,8 +77,8 @@ class Declaring:
         workers = await self._store.workers()
         return frozenset({each.incarnation for each in workers if each.age_ms < SILENT_AFTER_MS} | {self._incarnation})
 
-    def _is_abandoned(self, record: ScheduleRecord, state: ScheduleState, live: frozenset[str]) -> bool:
-        seen = (record.schedule_id, record.rev)
+    def _is_abandoned(self, state: ScheduleState, live: frozenset[str]) -> bool:
+        seen = (state.schedule_id, state.by)
         if state.by in live:
             self._missed.pop(seen, None)
         else:

@@ -11,7 +11,7 @@ from pyrula_runtime.duties.declaring import Declaring
 from pyrula_runtime.engine.program import Program, Trigger
 from pyrula_runtime.scheduling.records import dump_state
 from pyrula_runtime.stores.clock import ManualClock
-from pyrula_runtime.stores.protocol import Event, ScheduleRecord, Store
+from pyrula_runtime.stores.protocol import Event, Firing, ScheduleRecord, Store
 from pyrula_runtime.workflows.starting import Schedule
 from tests.duties.starting.schedules import declared, kept
 from tests.store.samples import worker
@@ -96,6 +96,18 @@ async def test_after_a_rollback_the_old_code_speaks_again(store: Store) -> None:
     back = await says(store, "old-again", HOURLY)
     assert (await kept(store)).declared == DAILY  # a fellow of the new one may only be slow
     for _ in range(2):
+        await back.act()
+    assert (await kept(store)).declared == HOURLY
+
+
+async def test_a_rollback_is_noticed_however_often_the_schedule_fires(store: Store) -> None:
+    await says(store, "old", HOURLY)
+    await says(store, "new", DAILY)
+    await store.retire("new")
+    back = await says(store, "old-again", HOURLY)
+    for _ in range(2):
+        (record,) = (await store.schedules()).records
+        assert await store.fire(Firing(schedule_id="order", rev=record.rev, record=record.record, next_ms=None))
         await back.act()
     assert (await kept(store)).declared == HOURLY
 
