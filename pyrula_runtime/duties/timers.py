@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.status import DUE
 from pyrula_runtime.engine.alarm import Alarm
 from pyrula_runtime.stores.protocol import Store
@@ -29,10 +28,7 @@ class Timers:
     async def act(self) -> None:
         """Wake everything that is due, and come again when the next is."""
         while True:
-            try:
-                woken = await self._store.wake_due(DUE, self._page)
-            except UsageError:  # a store that cannot let runs wait has none to wake
-                return
+            woken = await self._store.wake_due(DUE, self._page)
             left_ms = None if woken.next_due_ms is None else woken.next_due_ms - woken.now_ms
             if left_ms is None or left_ms > 0:
                 self._alarm.set(left_ms)

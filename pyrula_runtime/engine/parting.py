@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pyrula_runtime.core.entries import Completed, Entry, Failed, Started, Withdrawn, in_force
-from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.status import CANCELLATION, TERMINAL, RunStatus
 from pyrula_runtime.core.tree import Child, OnEnd, to_cancel
 from pyrula_runtime.engine.kin import report_to
@@ -31,10 +30,7 @@ async def _to_cancel(store: Store, run_id: str) -> tuple[str, ...]:
     found: tuple[str, ...] = ()
     before: str | None = None
     while True:
-        try:
-            page = await store.find(RunQuery(parent=run_id, statuses=_LIVE, limit=_PAGE, before=before))
-        except UsageError:  # a store that cannot keep a run as a child has none
-            return ()
+        page = await store.find(RunQuery(parent=run_id, statuses=_LIVE, limit=_PAGE, before=before))
         found += to_cancel(
             Child(run_id=each.run_id, status=each.status, on_end=each.parent.on_end if each.parent else OnEnd.abandon)
             for each in page
