@@ -1,10 +1,10 @@
-"""Retention: drops the records of idempotency keys whose time is over, in small pages."""
+"""Retention: drops the records of idempotency keys and the settled events whose time is over, in small pages."""
 
 from __future__ import annotations
 
 from pyrula_runtime.stores.protocol import Store
 
-# records dropped in one call
+# records dropped in one call, and events
 _PAGE = 500
 # how often a round looks (seconds), and how often at most into each of many shards
 _PERIOD_S, _SHARD_S = 60.0, 10.0
@@ -17,5 +17,5 @@ def period_s(store: Store) -> float:
 
 async def purge(store: Store) -> None:
     """Drop what is over."""
-    while await store.purge(_PAGE) == _PAGE:
+    while await store.purge(_PAGE) >= _PAGE:
         pass

@@ -143,8 +143,14 @@ class Shard(WithWaiting):
     def workers(self) -> asyncio.Future[tuple[p.WorkerRecord, ...]]:
         return self._run("workers", told=answers.workers)
 
-    def purge(self, limit: int) -> asyncio.Future[int]:
-        return self._run("purge", limit, told=int)
+    async def purge(self, limit: int) -> int:
+        records = events = 0
+        while True:
+            # a page may be all of keys that were used again since: these are struck off a list, and nothing goes
+            went, settled, is_full = await self._run("purge", limit - records, limit - events, told=tuple)
+            records, events = records + went, events + settled
+            if not is_full or records >= limit:
+                return records + events
 
     def finished(
         self, statuses: frozenset[RunStatus], older_than_ms: int, limit: int

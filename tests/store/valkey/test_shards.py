@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from pyrula_runtime.stores.protocol import (
     CancelRun,
     DeliverTo,
     Delivery,
+    Event,
     LeaseRequest,
     NewRun,
     RunQuery,
@@ -29,6 +31,7 @@ from pyrula_runtime.stores.protocol import (
     Woken,
 )
 from pyrula_runtime.stores.valkey.address import Address
+from pyrula_runtime.stores.valkey.connection import Argument
 from pyrula_runtime.stores.valkey.places import shard_of_key, shard_of_run
 from pyrula_runtime.stores.valkey.settings import Settings
 from pyrula_runtime.stores.valkey.shard import Shard
@@ -411,3 +414,41 @@ def counted(shard: Shard, asked: list[int]) -> Callable[[Moves, int], asyncio.Fu
 async def has_asked(store: ValkeyStore, asked: list[int]) -> bool:
     await store.wake_due(DUE, 10)
     return bool(asked)
+
+
+async def test_what_is_over_goes_from_all_shards_also_if_events_go_with_it(opened: Opened, clock: ManualClock) -> None:
+    store = await opened(8)
+    await store.subscribe("ship", None, frozenset({"order.created"}))
+    for number in range(3):
+        await store.submit(made_by(store, f"k{number}"))
+        await store.emit(Event(event_id=f"e{number}", name="order.created", body=b"", ttl_ms=DAY_MS))
+        await store.settle_event(f"e{number}", "ship", None)
+    clock.move(DAY_MS)
+    gone = 0
+    while some := await store.purge(2):
+        assert some <= 4
+        gone += some
+    assert gone == 6
+
+
+async def test_keys_that_are_used_again_are_looked_through_in_small_pages(
+    opened: Opened, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await opened(None)
+    for _ in range(2):
+        for number in range(10):
+            await store.submit(made_by(store, f"k{number}"))
+        clock.move(DAY_MS)
+    shard, pages = store.shard(0), list[tuple[int, ...]]()
+    run = shard._run
+
+    def noting(name: str, *args: Argument, told: Callable[[Any], Any] = bool) -> asyncio.Future[Any]:
+        def note(reply: Any) -> Any:
+            pages.append(tuple(reply))
+            return told(reply)
+
+        return run(name, *args, told=note)
+
+    monkeypatch.setattr(shard, "_run", noting)
+    assert await store.purge(4) == 4
+    assert pages == [(0, 0, 1), (0, 0, 1), (2, 0, 1), (2, 0, 1)]
