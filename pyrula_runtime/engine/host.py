@@ -33,6 +33,7 @@ class Host(Desk, Protocol):
 
     payloads: Payloads
     replay: Replay
+    short_ms: int  # a wait that is over so soon does not end a turn
 
     @property
     def in_haste(self) -> bool:

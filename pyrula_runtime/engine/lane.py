@@ -52,6 +52,8 @@ _AFTER_OUTAGE_S = 1.0
 class Lane:
     """One lane; it is the turns' `Host` and the steps' `StepPlace`."""
 
+    short_ms = 200  # to suspend and to claim the run again would take longer
+
     def __init__(
         self,
         setup: LaneSetup,

@@ -52,6 +52,8 @@ class _Performed:
 class _Stage(Lane):
     """A lane that begins no step."""
 
+    short_ms = 0  # its clock stands still: no wait is ever over here
+
     def __init__(self, setup: LaneSetup, commons: Commons) -> None:
         super().__init__(setup, commons)
         self.next_steps: list[Op] = []

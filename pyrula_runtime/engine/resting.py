@@ -14,17 +14,23 @@ from pyrula_runtime.engine.blows import Blows
 from pyrula_runtime.engine.performances import Performances
 from pyrula_runtime.engine.waits import Waits
 
-# a wait that is over so soon (milliseconds) does not end the turn: to suspend and claim the run again would take longer
-_SHORT_MS = 200
-
 
 class Resting:
     """One turn's; `look_again` is called when it is time for something."""
 
     def __init__(
-        self, began_ms: int, waits: Waits, blows: Blows, steps: Performances, look_again: Callable[[], object]
+        self,
+        began_ms: int,
+        waits: Waits,
+        blows: Blows,
+        steps: Performances,
+        look_again: Callable[[], object],
+        *,
+        short_ms: int,
     ) -> None:
+        """A wait that is over within `short_ms` does not end the turn."""
         self.stay = Stay(began_ms)
+        self._short_ms = short_ms
         self._waits = waits
         self._blows = blows
         self._steps = steps
@@ -44,7 +50,7 @@ class Resting:
         """
         due_ms = self.due_ms
         left_ms = None if due_ms is None else due_ms - now_ms
-        if is_idle and (left_ms is None or left_ms > _SHORT_MS):
+        if is_idle and (left_ms is None or left_ms > self._short_ms):
             can_hear = self._waits.inbox_seen is not None
             stay_ms = self.stay.left_ms(now_ms) if can_hear and not in_haste else 0
             if stay_ms == 0:

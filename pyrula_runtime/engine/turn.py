@@ -76,7 +76,9 @@ class Turn:
         self._fault: Exception | None = None
         self._waits = Waits(given_back(journal), claim.inbox, claim.inbox_len)
         self._blows = Blows(claim, program, journal, self._cursor)
-        self._resting = Resting(claim.now_ms, self._waits, self._blows, self._steps, self._look_again)
+        self._resting = Resting(
+            claim.now_ms, self._waits, self._blows, self._steps, self._look_again, short_ms=host.short_ms
+        )
         self._probation = Probation(claim)
         self._journal = Journaling(claim, host, self)
         self._kin = Kin(claim, journal, self._requests, host)

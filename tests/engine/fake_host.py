@@ -114,6 +114,7 @@ class FakeHost:
     lock_ttl_ms = 30_000
     replay: Replay = "when-resumed"
     payloads = PLAIN
+    short_ms = 200
 
     def __init__(self) -> None:
         self.clock_ms = 1_000

@@ -60,6 +60,7 @@ class Ground:
     # what a turn needs
 
     in_haste = False
+    short_ms = 200
 
     def mono_ms(self) -> int:
         return self.clock.mono_ms()

@@ -59,6 +59,11 @@ async def two_and_a_sleep(ctx: WorkflowContext) -> None:
     await ctx.sleep(3600)
 
 
+async def two_and_a_nap(ctx: WorkflowContext) -> None:
+    await two(ctx)
+    await ctx.sleep(0.05)
+
+
 async def breaking(ctx: WorkflowContext) -> str:
     return await ctx.step(work, "breaks")
 
@@ -124,8 +129,9 @@ async def test_what_the_code_would_do_next_is_told_and_not_done(
     assert [each.op_id for each in told.next_steps] == op_ids
 
 
-async def test_code_that_would_wait_ends_the_rehearsal(tmp_path: Path) -> None:
-    assert (await rehearsed(tmp_path, two, two_and_a_sleep)).record.status is RunStatus.waiting
+@pytest.mark.parametrize("then", [two_and_a_sleep, two_and_a_nap])
+async def test_code_that_would_wait_ends_the_rehearsal(tmp_path: Path, then: Any) -> None:
+    assert (await rehearsed(tmp_path, two, then)).record.status is RunStatus.waiting
 
 
 async def test_code_that_does_not_fit_is_found(tmp_path: Path) -> None:
