@@ -14,6 +14,8 @@ from pyrula_runtime.core.standstill import UNKNOWN, ThreadSample
 _CGROUPS = "/sys/fs/cgroup"
 # where in the kernel a thread is that a cgroup has frozen
 _FROZEN_AT = frozenset({b"do_freezer_trap", b"__refrigerator"})
+# first and last byte of the locks in stores/sqlite/write_lock.py, as the kernel lists them
+_STORE_LOCKS = ([b"0", b"0"], [b"1", b"1"], [b"0", b"1"])
 
 
 class Onlooker:
@@ -40,6 +42,16 @@ class Onlooker:
         except OSError:
             return {}
         return {thread_id: self.thread(thread_id) for thread_id in found}
+
+    def keeps_others_out(self) -> bool:
+        """Whether it has an embedded store's write lock, or the turnstile before it: a POSIX lock on byte 0 or 1."""
+        pid = str(self._pid).encode()
+        for line in _read_all("/proc/locks").splitlines():
+            fields = line.split()
+            # a lock that is waited for has an arrow in the second place
+            if fields[1:4] == [b"POSIX", b"ADVISORY", b"WRITE"] and fields[4] == pid and fields[6:] in _STORE_LOCKS:
+                return True
+        return False
 
     def is_frozen(self, thread_id: int) -> bool:
         """Whether a cgroup keeps this process, or at least this thread, from running."""
@@ -70,3 +82,11 @@ def _read(path: str) -> bytes:
         return b""
     finally:
         os.close(fd)
+
+
+def _read_all(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""

@@ -199,12 +199,15 @@ class _Watched:
         self._unknown = self._unknown and not (self._whose or self._is_lanes)
 
     def _keep_lock(self, since_ms: int, sample: Sample) -> None:
-        """Count how long it has kept this lock of the store while nobody could make it let go."""
+        """Count how long it has kept this lock of the store while nobody could make it let go.
+
+        The box says since when it wants or has the lock, the kernel whether it has it.
+        """
         if since_ms != self._lock_since_ms or not since_ms:
             self._lock_ms, self._lock_since_ms = 0, since_ms
         if self.stuck.verdict in MOVING or self.stuck.verdict is Verdict.blocked:
             self._lock_ms = 0
-        elif since_ms and ladder.keeps_lock(self.stuck.verdict):
+        elif since_ms and ladder.keeps_lock(self.stuck.verdict) and self._onlooker.keeps_others_out():
             self._lock_ms += max(0, sample.at_ms - max(self._looked_ms, since_ms) - sample.late_ms)
         self._looked_ms = sample.at_ms
 

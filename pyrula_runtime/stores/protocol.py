@@ -231,9 +231,10 @@ class Store(Protocol):
         """Prove that the store can take a write now (a lock, not a row); StoreUnavailable says why not."""
 
     def tell_tenure(self, tell: Callable[[int], None]) -> None:
-        """Tell from now on, on any thread, since when this process keeps all others from writing (monotonic ms; 0: no).
+        """Tell from now on, on any thread, since when this process wants or has what keeps all others from writing.
 
-        For the black box: a process that stands still meanwhile freezes the host. Other kinds of store never tell.
+        Monotonic ms; 0: it does not. For the black box: a process that stands still meanwhile freezes the host, if it
+        has it, which the kernel knows. Other kinds of store never tell.
         """
 
     def listen(self, on_wake: Callable[[Wake], None], kinds: frozenset[Wake] = EVERY_WAKE) -> Listening:

@@ -15,6 +15,7 @@ from pyrula_runtime.blackbox.layout import box_path
 from pyrula_runtime.client.sync import SyncRunHandle
 from pyrula_runtime.core.errors import RunQuarantined
 from pyrula_runtime.runtime_dir import runtime_dir
+from pyrula_runtime.stores.sqlite import write_lock
 from tests.supervisor.household import APP, Household, household, stat_of
 
 # a ladder for people in a hurry: warned at 1.25 s, replaced at 2 s, evacuated at 3 s, ended at 9 s
@@ -173,8 +174,29 @@ def test_a_worker_that_keeps_the_stores_lock_with_the_gil_is_killed_at_once(tmp_
             assert not neighbour.describe()["charges"]
         kind, evidence = quarantined(guilty)
         assert (kind, evidence["step"]) == ("StoreFrozen", "on_lane")
+        house.until(lambda: incidents(house, "quarantine"))
         assert {each["run_id"] for each in incidents(house, "charge")} == {guilty.run_id}
         assert len(incidents(house, "store_frozen")) == 4
+
+
+def test_a_worker_that_is_given_the_stores_lock_while_it_keeps_the_gil_is_killed_as_well(tmp_path: Path) -> None:
+    """It waited for the lock when its code took the GIL, so it could never say that it has it."""
+    waits = """
+from pyrula_runtime.stores.sqlite import write_lock
+[lock] = write_lock._registry.values()
+while not lock.waiting_since or not Path("kept").exists(): time.sleep(0.01)
+Path("hogs").touch()
+"""
+    with hurried(tmp_path) as house, house.client() as client:
+        house.ready()
+        client.submit("lane", {"code": BEGUN + waits + REGEX})
+        stuck = begun(house)
+        lock = write_lock.obtain(tmp_path / "store" / "runs.db.lock")
+        with lock.held():
+            (tmp_path / "kept").touch()
+            house.until((tmp_path / "hogs").exists)
+        write_lock.give_up(lock)
+        house.said(rf"\(pid {stuck}\) was killed by SIGKILL .* with the store's write lock")
 
 
 @pytest.mark.parametrize("code", [FREE, REGEX])

@@ -141,8 +141,13 @@ def test_a_stopped_worker_is_shown_as_that(eye: Eye) -> None:
     os.kill(eye.holder.pid, signal.SIGCONT)
 
 
-def test_a_stopped_worker_with_the_stores_lock_is_found_in_time(eye: Eye) -> None:
+@pytest.mark.parametrize(("first", "count"), [(0, 1), (1, 1), (0, 2)])
+def test_a_stopped_worker_with_the_stores_lock_is_found_in_time(
+    eye: Eye, first: int, count: int, tmp_path: Path
+) -> None:
     eye.look(1_000)
+    eye.do(f"kept = open({str(tmp_path / 'lock')!r}, 'w')")
+    eye.do(f"__import__('fcntl').lockf(kept, 2, {count}, {first})")
     eye.do(f"box.lock_tenure({eye.now_ms + 10})")
     stopped(eye.holder)
     told = [eye.look(1_000), *eye.looks(4)]
@@ -150,6 +155,15 @@ def test_a_stopped_worker_with_the_stores_lock_is_found_in_time(eye: Eye) -> Non
     assert last is not None
     assert (last.verdict, last.lock_ms) == (Verdict.stopped, 1_990)
     assert eye.observer.sees_oddities
+    os.kill(eye.holder.pid, signal.SIGCONT)
+
+
+def test_a_stopped_worker_that_only_wanted_the_lock_is_in_nobodys_way(eye: Eye) -> None:
+    eye.look(1_000)
+    eye.do(f"box.lock_tenure({eye.now_ms + 10})")
+    stopped(eye.holder)
+    told = [eye.look(1_000), *eye.looks(4)]
+    assert {each.lock_ms for each in told if each is not None} == {0}
     os.kill(eye.holder.pid, signal.SIGCONT)
 
 

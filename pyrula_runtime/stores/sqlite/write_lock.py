@@ -51,7 +51,8 @@ class WriteLock:
     users: int = 0
     held_since: float = 0.0
     waiting_since: float = 0.0
-    # told since when it is held (monotonic ms), 0 when let go; whoever looks at this process from outside wants to know
+    # Since when it is wanted or held (monotonic ms; 0: let go), for whoever looks at this process from outside:
+    # told before it is had, since the kernel gives it to a process that waits even if that cannot say so any more.
     tell_tenure: Callable[[int], None] = lambda _: None
     _mutex: threading.Lock = field(default_factory=threading.Lock)
 
@@ -60,15 +61,17 @@ class WriteLock:
         """Hold the lock; waits for it as long as it takes."""
         self.waiting_since = time.monotonic()
         with self._mutex:
-            self._take()
-            self.waiting_since, self.held_since = 0.0, time.monotonic()
-            self.tell_tenure(int(self.held_since * 1000))
+            self.tell_tenure(int(time.monotonic() * 1000))
             try:
-                yield
+                self._take()
+                self.waiting_since, self.held_since = 0.0, time.monotonic()
+                try:
+                    yield
+                finally:
+                    self.held_since = 0.0
+                    fcntl.lockf(self.fd, fcntl.LOCK_UN, 1, _LOCK)
             finally:
                 self.tell_tenure(0)
-                self.held_since = 0.0
-                fcntl.lockf(self.fd, fcntl.LOCK_UN, 1, _LOCK)
 
     def _take(self) -> None:
         self._wait_for(_TURNSTILE)
