@@ -53,6 +53,11 @@ def ours(error: Exception, place: str) -> PyrulaError:
     return found
 
 
+def passes(reply: object) -> bool:
+    """Whether a reply is an error that goes away by itself."""
+    return isinstance(reply, Exception) and code_of(reply) in _PASSING
+
+
 def for_now(error: PyrulaError) -> PyrulaError:
     """The same error for those who have the store open: what a server does not permit now it may permit again."""
     if not isinstance(error, StoreRefused):

@@ -75,8 +75,12 @@ def _examine(connection: Connection, facts: Mapping[str, str], at_once: Iterable
     )
     if facts.get("loading", "0") != "0":
         raise StoreUnavailable(f"the store at {address.place} is still reading its data; pyrula goes on by itself")
-    for fault in (*faults_of(facts, save, probe, address), *(_lax(facts, fsync) if address.strict else ())):
+    is_passing = failures.passes(probe)
+    found = faults_of(facts, save, b"" if is_passing else probe, address)
+    for fault in (*found, *(_lax(facts, fsync) if address.strict else ())):
         raise StoreRefused(f"the server at {address.place} {fault}")
+    if is_passing:
+        raise failures.ours(probe, address.place)
     for warning in warnings_of(facts):
         log.warning("the server at %s %s", address.place, warning)
 

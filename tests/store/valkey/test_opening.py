@@ -15,9 +15,10 @@ from pyrula_runtime.stores.opening import open_store
 from pyrula_runtime.stores.protocol import RunQuery
 from pyrula_runtime.stores.valkey import server as checks
 from pyrula_runtime.stores.valkey.address import Address, Tls, parse
+from pyrula_runtime.stores.valkey.route import slot_of
 from pyrula_runtime.stores.valkey.store import ValkeyStore
 from tests.store.samples import new_run
-from tests.store.valkey.servers import KEEPS, Server
+from tests.store.valkey.servers import KEEPS, Server, free_ports
 
 Opened = Callable[..., Awaitable[ValkeyStore]]
 
@@ -120,6 +121,17 @@ async def test_a_cluster_that_is_not_complete_is_waited_for() -> None:
     try:
         with pytest.raises(StoreUnavailable, match="nobody in the cluster"):
             await ValkeyStore(server.url()).open()
+    finally:
+        server.stop()
+
+
+async def test_a_cluster_that_lacks_other_slots_is_waited_for_and_no_right_is_blamed() -> None:
+    port, bus = free_ports(2)
+    server = Server(*KEEPS, "--cluster-enabled", "yes", "--cluster-port", str(bus), port=port)
+    try:
+        server.ask("CLUSTER", "ADDSLOTS", slot_of(server.address().tag))
+        with pytest.raises(StoreUnavailable, match="its cluster is not complete"):
+            await ValkeyStore(f"valkey://127.0.0.1:{port}").open()
     finally:
         server.stop()
 
