@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable
 
 from pyrula_runtime.core.errors import UsageError
+from pyrula_runtime.engine.alarm import Alarm
 from pyrula_runtime.scheduling.firing import Fired, fire
 from pyrula_runtime.scheduling.zones import local_text
 from pyrula_runtime.stores.protocol import Listening, ScheduleRecord, Store, Wake
@@ -24,8 +25,6 @@ log = logging.getLogger("pyrula.duties")
 _ENDS_EVERY_S = 0.2
 # schedules fired side by side
 _PAGE = 50
-# the longest that a timer of an event loop is set for (seconds)
-_DAY_S = 86_400.0
 
 
 class Schedules:
@@ -36,7 +35,7 @@ class Schedules:
         self._nudge = nudge
         self._mono_ms = mono_ms
         self._poll_ms = round(poll_s * 1000)
-        self._due: asyncio.TimerHandle | None = None
+        self._due = Alarm(nudge)
         self._end: asyncio.TimerHandle | None = None
         self._ends: Listening | None = None
         self._buffering: set[str] = set()
@@ -56,9 +55,9 @@ class Schedules:
 
     def stop(self) -> None:
         """Come no more by itself."""
-        for alarm in (self._due, self._end):
-            if alarm is not None:
-                alarm.cancel()
+        self._due.set(None)
+        if self._end is not None:
+            self._end.cancel()
         if self._ends is not None:
             self._ends.close()
             self._ends = None
@@ -113,11 +112,8 @@ class Schedules:
             self._end = asyncio.get_running_loop().call_later(_ENDS_EVERY_S, self._nudge)
 
     def _come_again(self, in_ms: int | None) -> None:
-        if self._due is not None:
-            self._due.cancel()
         # what is due and cannot be fired here is for others, or for the next round
-        if in_ms is not None and in_ms > 0:
-            self._due = asyncio.get_running_loop().call_later(min(in_ms / 1000, _DAY_S), self._nudge)
+        self._due.set(in_ms if in_ms is not None and in_ms > 0 else None)
 
 
 def _tell(record: ScheduleRecord, fired: Fired) -> None:
