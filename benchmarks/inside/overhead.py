@@ -121,7 +121,7 @@ class _Plain(asyncio.SelectorEventLoop):
         post(self, order)
 
 
-def _plain_loop(_presence: Presence) -> Any:
+def _plain_loop(_presence: Presence, _kind: object = None) -> Any:
     return _Plain()
 
 
@@ -155,10 +155,11 @@ async def _drained(url: str, folder: Path) -> None:
         runtime_dir=folder,
     )
     worker = Worker(setup)
-    life = asyncio.create_task(worker.run())
-    await progress.over.wait()
+    life, over = asyncio.create_task(worker.run()), asyncio.create_task(progress.over.wait())
+    await asyncio.wait([life, over], return_when=asyncio.FIRST_COMPLETED)
     worker.request_stop()
-    await life
+    await life  # it says why if it has ended too early
+    await over
 
 
 def main() -> None:
