@@ -116,16 +116,27 @@ class ValkeyStore(Front):
 
     async def _learn(self, wanted: int | None = None) -> None:
         """Hear how many shards there are, or say how many there are to be."""
-        usual = self.settings.cluster_shards if self.route.in_cluster else 1
-        begin = (server.SCHEMA, "" if wanted is None else wanted, usual)
-        layout = await self._first.ask("begin", *begin, "", told=self._told_layout)
-        if not layout.is_told:
-            # whoever still keeps keys where they were hears that there is another place now
-            await asyncio.gather(*[self.shard(number).place(layout.count) for number in range(layout.most)])
-            layout = await self._first.ask("begin", *begin, layout.count, told=self._told_layout)
-        before, self._layout = self._layout, layout
+        before, layout = self._layout, await self._begin(wanted)
+        if layout.most < before.most:
+            # its server has lost what it was told, by a failover: the shards that it does not know have runs
+            for count in (before.most, before.count):
+                layout = await self._begin(count)
+        self._layout = layout
         if before.most != layout.most:
             self._regroup()
+
+    async def _begin(self, wanted: int | None) -> Layout:
+        usual = self.settings.cluster_shards if self.route.in_cluster else 1
+        begin = (server.SCHEMA, "" if wanted is None else wanted, usual)
+        layout: Layout = await self._first.ask("begin", *begin, "", told=self._told_layout)
+        if not layout.is_told:
+            await self._place_keys(layout)
+            layout = await self._first.ask("begin", *begin, layout.count, told=self._told_layout)
+        return layout
+
+    async def _place_keys(self, layout: Layout) -> None:
+        """Whoever still keeps keys where they were hears that there is another place now."""
+        await asyncio.gather(*[self.shard(number).place(layout.count) for number in range(layout.most)])
 
     def _told_layout(self, reply: list[Any]) -> Layout:
         schema, *layout = reply

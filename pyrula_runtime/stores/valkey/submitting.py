@@ -37,6 +37,10 @@ class Submitting:
         """Hear how many shards there are."""
         raise NotImplementedError
 
+    async def _place_keys(self, layout: Layout) -> None:
+        """Have keys placed as this says."""
+        raise NotImplementedError
+
     def submit(self, run: p.NewRun) -> Awaitable[p.Submitted]:
         number = shard_of_run(run.run_id)
         if run.idempotency_key is None and number < self._layout.most:
@@ -55,10 +59,14 @@ class Submitting:
         if run.idempotency_key is None:
             return await self.shard(number).submit(run)
         while True:
+            known = self._layout.count
             try:
                 return await self._submit_with_key(run, run.idempotency_key)
             except Moved:
                 await self._learn()
+                if self._layout.count == known:
+                    # others were told of a number that the first shard has lost since, by a failover
+                    await self._place_keys(self._layout)
 
     async def _submit_with_key(self, run: p.NewRun, key: str) -> p.Submitted:
         layout, home = self._layout, shard_of_run(run.run_id)

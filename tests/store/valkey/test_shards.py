@@ -187,6 +187,29 @@ async def test_who_knew_another_number_of_shards_keeps_no_key_by_it(opened: Open
     assert await taken(old) == {run.run_id for run in runs}
 
 
+async def test_a_number_of_shards_that_was_lost_by_a_failover_is_said_again_by_who_knows_it(
+    opened: Opened, address: Address
+) -> None:
+    knows = await opened(16)
+    run = in_shard(knows, 12)
+    await knows.submit(run)
+    for field in ("count", "most", "told"):
+        shared("valkey").ask("HSET", f"{address.tag}s", field, 8)
+    await knows.beat(worker("w-1"), 60_000)
+    assert knows.shards == 16
+    assert await taken(await opened(None)) == {run.run_id}
+
+
+async def test_keys_are_kept_also_if_other_shards_know_of_a_number_that_was_lost(opened: Opened) -> None:
+    store = await opened(8)
+    for number in range(8):
+        await store.shard(number).place(16)
+    run = made_by(store, "k")
+    told = await asyncio.wait_for(store.submit(run), 10)
+    assert told.submission is Submission.created
+    assert (await store.submit(made_by(store, "k"))).run_id == run.run_id
+
+
 async def test_a_worker_hears_of_more_shards_with_its_beat(opened: Opened) -> None:
     old = await opened(1)
     await opened(4)
