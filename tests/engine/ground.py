@@ -10,6 +10,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pyrula_runtime.core.cursor import Asked
 from pyrula_runtime.core.entries import Completed, Entry
@@ -48,6 +49,7 @@ class Ground:
 
     def __init__(self, *programs: Program) -> None:
         self.clock = ManualClock()
+        self.replay_ms = 0  # how long a turn takes to come to where the one before it was
         self.store = MemoryStore(World(self.clock))
         self.programs = {program.name: program for program in programs}
         self.turns: dict[str, Turn] = {}
@@ -68,7 +70,12 @@ class Ground:
     def make_body(self, turn: Turn) -> Body:
         start, given = turn.program.start, load_json(turn.claim.input)
         assert start is not None
-        return AsyncBody(turn, lambda operations: start(operations, given))
+
+        async def body(operations: AsyncBody) -> Any:
+            self.clock.move(self.replay_ms)
+            return await start(operations, given)
+
+        return AsyncBody(turn, body)
 
     def perform(self, turn: Turn, asked: Asked, call: StepCall) -> FakePerforming:
         self.made[f"{turn.run_id}:{asked.op.op_id}"] += 1

@@ -94,6 +94,21 @@ async def test_what_comes_meanwhile_is_taken_at_once_and_the_stay_is_counted_ane
     assert host.status is RunStatus.completed
 
 
+async def test_many_messages_that_come_close_upon_each_other_cost_no_replay() -> None:
+    async def many(ops: Ops) -> int:
+        return len(await asyncio.gather(*(ops.signal() for _ in range(300))))
+
+    host = FakeHost()
+    turn = turned(host, slowly(host, many))
+    for seq in range(1, 301):
+        host.clock_ms += REPLAY_MS // 2
+        turn.parked()
+        turn.heard(seq)
+        turn.letters([received(seq)])
+        await host.answer()
+    assert (host.status, len(host.entries)) == (RunStatus.completed, 300)
+
+
 async def test_messages_that_nobody_hears_do_not_lengthen_the_stay() -> None:
     host = FakeHost()
     turn = turned(host, slowly(host, hears))

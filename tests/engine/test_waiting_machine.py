@@ -182,8 +182,9 @@ class Histories(RuleBasedStateMachine):
             )
         )
 
-    @rule()
-    def claim(self) -> None:
+    @rule(replay_ms=st.sampled_from([0, 100]))
+    def claim(self, replay_ms: int) -> None:
+        self.ground.replay_ms = replay_ms
         self.do(self.ground.claim)
 
     @rule(pick=PICKS, is_heard=st.booleans())
