@@ -51,7 +51,7 @@ class Schedules:
             if not await self._fire_all(found):
                 break
         self._hear_of_ends()
-        self._come_again(None if found.next_ms is None else found.next_ms - found.now_ms)
+        self._due.set(await self._left_ms(found))
 
     def stop(self) -> None:
         """Come no more by itself."""
@@ -111,9 +111,15 @@ class Schedules:
         if self._end is None:
             self._end = asyncio.get_running_loop().call_later(_ENDS_EVERY_S, self._nudge)
 
-    def _come_again(self, in_ms: int | None) -> None:
-        # what is due and cannot be fired here is for others, or for the next round
-        self._due.set(in_ms if in_ms is not None and in_ms > 0 else None)
+    async def _left_ms(self, found: Found) -> int | None:
+        """In how long the next is due; what is due now and cannot be fired here is for others, or for the poll."""
+        next_ms, now_ms = found.next_ms, found.now_ms
+        if next_ms is not None and next_ms <= now_ms:
+            everything = await self._store.schedules()
+            now_ms = everything.now_ms
+            times = (each.next_ms for each in everything.records)
+            next_ms = min((each for each in times if each is not None and each > now_ms), default=None)
+        return None if next_ms is None else next_ms - now_ms
 
 
 def _tell(record: ScheduleRecord, fired: Fired) -> None:

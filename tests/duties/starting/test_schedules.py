@@ -171,6 +171,18 @@ async def test_one_that_a_newer_version_wrote_keeps_no_other_from_firing(
     schedules.stop()
 
 
+async def test_one_that_cannot_be_fired_here_makes_no_other_late(store: Store, clock: ManualClock) -> None:
+    await store.put_schedule(ScheduleRecord(schedule_id="newer", rev=0, record=b"{}", next_ms=1))
+    state = await put(store, clock, OFTEN)
+    clock.move(nominal(state.after_ms) - clock.wall_ms() - 20)
+    nudged = asyncio.Event()
+    schedules = duty(store, clock, nudged.set)
+    await schedules.act()
+    await asyncio.wait_for(nudged.wait(), 20)
+    schedules.stop()
+    schedules.stop()
+
+
 async def test_a_lost_answer_fires_nothing_twice(store: Store, clock: ManualClock) -> None:
     def fault(crossing: Crossing) -> Deed:
         return Deed.lose if crossing.verb == "fire" and crossing.phase is Phase.sent else Deed.go_on
