@@ -180,7 +180,6 @@ async def test_one_that_cannot_be_fired_here_makes_no_other_late(store: Store, c
     await schedules.act()
     await asyncio.wait_for(nudged.wait(), 20)
     schedules.stop()
-    schedules.stop()
 
 
 async def test_a_lost_answer_fires_nothing_twice(store: Store, clock: ManualClock) -> None:
