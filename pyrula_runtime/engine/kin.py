@@ -16,10 +16,12 @@ import orjson
 
 from pyrula_runtime.core.cursor import Asked
 from pyrula_runtime.core.entries import Completed, Entry, Failed, Op, OpKind, Started, Withdrawn, in_force
+from pyrula_runtime.core.errors import CodecFailed
 from pyrula_runtime.core.ids import derived_bytes
 from pyrula_runtime.core.status import CANCELLATION, DELIVERY
 from pyrula_runtime.core.tree import OnEnd
 from pyrula_runtime.core.waiting import child_letters
+from pyrula_runtime.engine import endings
 from pyrula_runtime.engine.codec import error_to_json
 from pyrula_runtime.engine.payloads import Payloads
 from pyrula_runtime.engine.program import ChildCall, EmitCall, Request, TellCall
@@ -99,8 +101,15 @@ class Kin:
                 return (self._emitted(op),)
         return ()
 
-    def farewell(self, ending: Ending) -> tuple[Effect, ...]:
-        """What is done to relatives in the write that ends the run, or lets it go on as new."""
+    def part(self, ending: Ending) -> tuple[Ending, tuple[Effect, ...]]:
+        """The turn ends: how, and what its last write does to relatives. What it cannot tell them pauses the run."""
+        try:
+            return ending, self._farewell(ending)
+        except CodecFailed as fault:
+            return endings.by_fault(fault), ()
+
+    def _farewell(self, ending: Ending) -> tuple[Effect, ...]:
+        """What is done to relatives in the write that ends the run, or lets it go on as new. CodecFailed."""
         if not ending.status.is_terminal and ending.again is None:
             return ()
         cancels = tuple(_cancel(child) for child, each in self._alive.items() if each.on_end is OnEnd.cancel)

@@ -188,8 +188,7 @@ class Lane:
             claim = self.payloads.opened(claim)
             turn = Turn(claim, program, [self.payloads.load_entry(raw) for raw in journal], self)
         except CodecFailed as error:
-            record = ErrorRecord(type=CodecFailed.__name__, message=f"its payloads cannot be read: {error}")
-            self._intake.hand_back(claim, error=dump_error(record))
+            self._hand_back_unread(claim, error)
             return
         except (ValueError, KeyError) as error:
             record = ErrorRecord(type="JournalMismatch", message=f"the journal cannot be read: {error!r}")
@@ -199,6 +198,10 @@ class Lane:
         self._records[claim.token] = self._presence.hold(turn.run_id, claim.token.fence)
         self._intake.coming.done(claim.token)
         turn.begin()
+
+    def _hand_back_unread(self, claim: Claim, error: CodecFailed) -> None:
+        record = ErrorRecord(type=CodecFailed.__name__, message=f"its payloads cannot be read: {error}")
+        self._intake.hand_back(claim, error=dump_error(record))
 
     # on the lane's thread: what turns need (Host, StepPlace)
 
@@ -266,7 +269,8 @@ class Lane:
                 await asyncio.sleep(_AFTER_OUTAGE_S)
             except CodecFailed as error:
                 turn.suspend()
-                self.broken(turn, error)
+                self._forget(turn)
+                self._hand_back_unread(turn.claim, error)
 
     def commit(self, commit: Commit) -> asyncio.Future[Committed]:
         return self._setup.store.commit(commit)

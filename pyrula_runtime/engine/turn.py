@@ -387,7 +387,8 @@ class Turn:
         self._fault = None
 
     def _end(self, ending: Ending) -> None:
-        self._last = Last(ending=ending, consumed=self._waits.take_strays(ending), effects=self._kin.farewell(ending))
+        ending, effects = self._kin.part(ending)
+        self._last = Last(ending=ending, consumed=self._waits.take_strays(ending), effects=effects)
         self._stop_steps()
 
     def _stop_steps(self) -> None:

@@ -13,11 +13,13 @@ from pyrula_runtime.core.entries import Completed, Entry, Failed, Op, OpKind, Re
 from pyrula_runtime.core.errors import ChildFailed, ContinuesAsNew, ErrorRecord
 from pyrula_runtime.core.status import CANCELLATION, DELIVERY, RunStatus
 from pyrula_runtime.core.tree import OnEnd
-from pyrula_runtime.engine.codec import dump_entry
+from pyrula_runtime.engine.codec import dump_entry, load_error
+from pyrula_runtime.engine.payloads import Payloads
 from pyrula_runtime.engine.program import EmitCall
 from pyrula_runtime.engine.turn import Turn
 from pyrula_runtime.stores.protocol import CancelRun, Commit, DeliverTo, EmitEvent, ParentLink, Received, SubmitRun
 from tests.engine.fake_host import BodyFunction, FakeHost, Ops, claim_of, program
+from tests.engine.test_payloads import Broken
 
 KID = Op(op_id="kid#1", kind=OpKind.child, name="kid")
 BROKEN = ErrorRecord(type="ValueError", message="broken")
@@ -216,6 +218,20 @@ async def test_a_child_cancelled_before_any_code_of_it_ran_tells_that() -> None:
     (effect,) = last(host).effects
     assert isinstance(effect, DeliverTo)
     assert orjson.loads(effect.message.body) == {"status": "cancelled"}
+
+
+@pytest.mark.parametrize("cancel_requested", [True, False])
+async def test_a_child_that_cannot_tell_how_it_ended_is_paused(cancel_requested: bool) -> None:
+    async def ends(_ops: Ops) -> None: ...
+
+    host = FakeHost()
+    host.payloads = Payloads(Broken())
+    link = ParentLink(run_id="parent", op_id="kid#1", on_end=OnEnd.cancel)
+    turned(host, ends, parent=link, cancel_requested=cancel_requested)
+    commit = await host.answer()
+    assert (host.status, commit.effects) == (RunStatus.paused, ())
+    assert commit.ending is not None
+    assert load_error(commit.ending.error or b"").message == "the codec cannot encode: OSError: no key"
 
 
 async def test_a_run_that_waits_or_is_paused_tells_nobody() -> None:
