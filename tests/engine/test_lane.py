@@ -11,15 +11,16 @@ from typing import Any
 
 import pytest
 
-from pyrula_runtime.core.entries import AttemptFailed, Completed, Json
+from pyrula_runtime.core.entries import AttemptFailed, Completed, Json, OpKind
 from pyrula_runtime.core.errors import StepFailed, StepTimeout
 from pyrula_runtime.core.retry import Retry
-from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.core.status import DELIVERY, RunStatus
 from pyrula_runtime.engine.codec import load_entry, load_error
 from pyrula_runtime.engine.current import current
-from pyrula_runtime.engine.program import Operations, Program, StepCall, SyncOperations
-from pyrula_runtime.stores.protocol import Commit, Committed
+from pyrula_runtime.engine.program import Operations, Program, StepCall, SyncOperations, WaitCall
+from pyrula_runtime.stores.protocol import Commit, Committed, Message
 from tests.engine.lanes import CAPACITY, LIMIT_S, lane_at_work, same, step
+from tests.store.samples import until
 
 
 def one_step(call: StepCall, name: str = "flow") -> Program:
@@ -180,6 +181,41 @@ async def test_a_journal_of_a_newer_version_pauses_the_run(tmp_path: Path) -> No
                 await asyncio.to_thread(time.monotonic)
     assert record is not None
     assert record.status is RunStatus.paused
+
+
+async def test_a_message_that_cannot_be_read_pauses_the_run_and_says_so(tmp_path: Path) -> None:
+    begun = threading.Event()
+
+    async def hold() -> None:
+        begun.set()
+        await asyncio.get_running_loop().create_future()
+
+    def start(operations: Operations, _input: Json) -> Coroutine[Any, Any, Any]:
+        signal = WaitCall(kind=OpKind.signal, name="go", hears="go")
+
+        async def body() -> None:
+            await asyncio.gather(operations.ask(step(hold)), operations.ask(signal))
+
+        return body()
+
+    program = Program(name="flow", version=None, start=start, to_json=same)
+    async with lane_at_work(tmp_path, [program]) as at_work:
+        run_id = await at_work.submit("flow")
+        await at_work.claim()
+        assert await asyncio.to_thread(begun.wait, LIMIT_S)
+        await at_work.store.deliver(Message(run_id=run_id, message_id="m", name="go", body=b"\x01sealed"), DELIVERY)
+        at_work.lanes.tell({run_id: 1})
+
+        async def is_paused() -> bool:
+            record = await at_work.store.read(run_id)
+            return record is not None and record.status is RunStatus.paused
+
+        await asyncio.wait_for(until(is_paused), LIMIT_S)
+        record = await at_work.store.read(run_id)
+        assert record is not None
+        assert load_error(record.error or b"").message.startswith(
+            "its payloads cannot be read: it was encoded by a codec"
+        )
 
 
 async def test_a_large_journal_is_read_in_pages(tmp_path: Path) -> None:
