@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pyrula_runtime.core.errors import StoreRefused, StoreUnavailable
-from pyrula_runtime.core.status import DELIVERY, RunStatus
+from pyrula_runtime.core.status import DELIVERY, DUE, RunStatus
 from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import Amendment, Append, Claim, Release, Wake
 from pyrula_runtime.stores.valkey.address import Address
@@ -99,6 +99,7 @@ VERBS: dict[str, Callable[[ValkeyStore, Claim], Awaitable[Any]]] = {
     "release": lambda store, claim: store.release(Release(token=claim.token, status=RunStatus.queued, ready=True)),
     "cancel": lambda store, claim: store.amend(Amendment(run_id=claim.token.run_id, rev=2, cancel_requested=True)),
     "deliver": lambda store, claim: store.deliver(message(claim.token.run_id), DELIVERY),
+    "wake": lambda store, _: store.wake_due(DUE, 10),
 }
 
 
@@ -110,6 +111,7 @@ async def test_no_script_is_broken_off_by_a_right_that_is_missing(server: Server
     await store.open()
     claim = await claimed(store)
     await store.submit(new_run())
+    await store.submit(replace(new_run(), status=RunStatus.waiting, start_at_ms=clock.wall_ms() + 1_000))
     clock.move(1_000)
     server.ask("ACL", "SETUSER", "worker", f"-{taken}")
     before = server.contents()

@@ -5,7 +5,7 @@
 -- Law: a run that is not as it was found stays. One that is kept is looked at again when its time has passed once more, so
 -- that it stands in nobody's way. Works when memory is full.
 although_full()
-local wall = read_clock()
+local wall = sign_of_life()
 local gone = 0
 
 local function drop(id, status, r)
