@@ -170,6 +170,7 @@ class Listener:
     def confirmed(self, of: Subscription, channels: frozenset[bytes]) -> None:
         """Some channels stand: what they are for may have happened before."""
         ready = [channel for channel in channels if self._kind(channel) is Wake.ready]
+        self._deafen(ready)  # an answer to what was asked for an earlier subscription says nothing of this one
         for channel in ready:
             self._arm(channel)
         for channel in channels:
