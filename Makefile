@@ -48,7 +48,7 @@ others: venv
 	done
 
 short-%: .venv-%/.installed
-	$(<D)/bin/python -m pytest -q $(AT_ONCE) $(SHORT)
+	TEST_SITES=model,sqlite $(<D)/bin/python -m pytest -q $(AT_ONCE) --ignore=tests/store/valkey $(SHORT)
 
 # Soaks outlast the limit for one test, so it is lifted here and nowhere else.
 nightly: venv
