@@ -221,7 +221,7 @@ async def test_a_child_cancelled_before_any_code_of_it_ran_tells_that() -> None:
 
 
 @pytest.mark.parametrize("cancel_requested", [True, False])
-async def test_a_child_that_cannot_tell_how_it_ended_is_paused(cancel_requested: bool) -> None:
+async def test_a_child_that_cannot_tell_how_it_ended_is_paused(*, cancel_requested: bool) -> None:
     async def ends(_ops: Ops) -> None: ...
 
     host = FakeHost()
