@@ -15,6 +15,7 @@ from contextvars import Context
 from functools import partial
 from typing import Any
 
+from pyrula_runtime.core.errors import StoreUnavailable
 from pyrula_runtime.stores import protocol as p
 from pyrula_runtime.stores.valkey.connection import Argument
 from pyrula_runtime.stores.valkey.places import FIRST, shard_of_run
@@ -55,12 +56,24 @@ class Outbox:
 
     async def carry(self, limit: int) -> int:
         carried = 0
-        while self._left_over and carried < limit:
-            number = min(self._left_over)
+        fault: StoreUnavailable | None = None
+        for number in sorted(self._left_over):
+            try:
+                carried += await self._carry_left_over(number, limit - carried)
+            except StoreUnavailable as error:
+                fault = fault or error  # the others need not wait for this one
+        if fault is not None and carried == 0:
+            raise fault
+        return carried
+
+    async def _carry_left_over(self, number: int, limit: int) -> int:
+        carried = 0
+        while carried < limit:
             some = await self._carry_from(number, limit - carried)
             carried += some
             if not some:
                 self._left_over.discard(number)
+                break
         return carried
 
     def _carry_after(self, number: int, effects: Iterable[p.Effect], written: asyncio.Future[Any]) -> None:

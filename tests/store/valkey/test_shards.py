@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pyrula_runtime.core.errors import UsageError
+from pyrula_runtime.core.errors import StoreUnavailable, UsageError
 from pyrula_runtime.core.status import CANCELLATION, DELIVERY, DUE, Moves, RunStatus
 from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import (
@@ -19,6 +19,7 @@ from pyrula_runtime.stores.protocol import (
     CancelRun,
     DeliverTo,
     Delivery,
+    Effect,
     Event,
     LeaseRequest,
     NewRun,
@@ -392,6 +393,29 @@ async def test_effects_whose_writer_died_are_carried_by_whoever_looks(opened: Op
     assert await other.carry(99) == 1
     assert await other.read(child.run_id) is not None
     assert await other.carry(99) == 0
+
+
+async def test_an_effect_that_cannot_be_carried_keeps_those_of_other_shards_from_nothing(
+    opened: Opened, address: Address
+) -> None:
+    store = await opened(8)
+    blocked, child, senders = in_shard(store, 6), in_shard(store, 7), [in_shard(store, 2), in_shard(store, 3)]
+    for run in (blocked, *senders):
+        await store.submit(run)
+    claims = {claim.token.run_id: claim for claim in await store.claim(request())}
+    obstacle = f"{store.tag(6)}ms:{blocked.run_id}"
+    shared("valkey").ask("SET", obstacle, "not a set")
+    effects: list[Effect] = [DeliverTo(message=message(blocked.run_id), moves=DELIVERY), SubmitRun(run=child)]
+    for run, effect in zip(senders, effects, strict=True):
+        wanted = replace(appending(claims[run.run_id].token, 0, b"x"), effects=(effect,))
+        await store.shard(shard_of_run(run.run_id)).commit(wanted)  # and nobody carries
+    await store.reclaim_lapsed(RunStatus.queued, TTL_MS, 10)
+    assert await store.carry(99) == 1
+    assert await store.read(child.run_id) is not None
+    with pytest.raises(StoreUnavailable):
+        await store.carry(99)
+    shared("valkey").ask("DEL", obstacle)
+    assert await store.carry(99) == 1
 
 
 async def test_a_look_at_the_times_asks_only_where_something_is_due(
