@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pyrula_runtime.core.errors import NoSupervisor
-from pyrula_supervisor.naming import address_of, is_taken, socket_path
+from pyrula_supervisor.naming import address_of, is_taken, names_taken, socket_path
 from pyrula_supervisor.requests import Lines, Reply, Request, encoded, reply_of
 
 # how long a supervisor may be silent: it speaks every two seconds to those who wait
@@ -75,9 +75,11 @@ class Door:
             return NoSupervisor(
                 f"the supervisor {self.name!r} does not listen at {self.path}: it starts or ends just now"
             )
+        others = names_taken(self.directory)
+        running = f" (here run: {', '.join(others)})" if others else ""
         return NoSupervisor(
-            f"no supervisor named {self.name!r} runs here (none listens at {self.path}); --name chooses another one, "
-            f"and for one under systemd set RUNTIME_DIRECTORY to its runtime directory, such as /run/pyrula"
+            f"no supervisor named {self.name!r} runs here (none listens at {self.path}); --name chooses another one"
+            f"{running}, and for one under systemd set RUNTIME_DIRECTORY to its runtime directory, such as /run/pyrula"
         )
 
     def _silent(self) -> NoSupervisor:

@@ -82,6 +82,12 @@ def is_taken(directory: Path, name: str) -> bool:
     return False
 
 
+def names_taken(directory: Path) -> list[str]:
+    """The names that supervisors have in this directory, as far as this user may look; for people, as `is_taken` is."""
+    locks = [lock for lock in directory.glob("*.lock") if os.access(lock, os.R_OK | os.W_OK)]
+    return sorted(lock.stem for lock in locks if is_taken(directory, lock.stem))
+
+
 @contextlib.contextmanager
 def address_of(path: Path) -> Iterator[str]:
     """What to bind or connect to for this path; long ones are reached through a descriptor of their directory."""

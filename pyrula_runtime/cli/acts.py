@@ -18,7 +18,7 @@ import click
 from pyrula_runtime.cli.commands import example
 from pyrula_runtime.cli.endings import FAILED, say
 from pyrula_runtime.cli.flags import STORE, flag
-from pyrula_runtime.cli.numbers import Ago, Rate
+from pyrula_runtime.cli.numbers import Ago, Rate, Whole
 from pyrula_runtime.cli.runs import print_runs
 from pyrula_runtime.cli.session import ask
 from pyrula_runtime.core.acts import CAUSES, MOST, POSSIBLE, Act
@@ -77,9 +77,7 @@ def _runs(act: Act) -> Callable[[Decorated], Decorated]:
         click.option(
             "--newer-than", type=Ago(), metavar="TIME", help="Runs that ended (else: were submitted) since: 30min."
         ),
-        click.option(
-            "--limit", type=click.IntRange(1, MOST), metavar="NUMBER", help="At most so many, the oldest. [all]"
-        ),
+        click.option("--limit", type=Whole(1, MOST), metavar="NUMBER", help="At most so many, the oldest. [all]"),
         click.option(
             "--rate", type=Rate(), metavar="N/s", help="Evenly spaced, so many at most: 5/s, 30/min. [unlimited]"
         ),

@@ -11,6 +11,7 @@ import click
 from pyrula_runtime.cli.commands import example
 from pyrula_runtime.cli.endings import say
 from pyrula_runtime.cli.flags import STORE, flag
+from pyrula_runtime.cli.numbers import Whole
 from pyrula_runtime.cli.runs import now_ms
 from pyrula_runtime.cli.session import as_json, ask, compact
 from pyrula_runtime.cli.submit import json_of
@@ -50,9 +51,7 @@ def emit(*, name: str, json_payload: str, event_id: str | None, wants_json: bool
 
 
 @click.command(epilog=example("pyrula events"))
-@click.option(
-    "--limit", type=click.IntRange(1, 10_000), metavar="NUMBER", default=50, help="How many, oldest first. [50]"
-)
+@click.option("--limit", type=Whole(1, 10_000), metavar="NUMBER", default=50, help="How many, oldest first. [50]")
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
 @flag(STORE)
 def events(*, limit: int, wants_json: bool, store_url: str | None) -> None:

@@ -16,8 +16,16 @@ from pyrula_runtime.core.spans import per_second_in, seconds_in
 LONGEST_WAIT_S = 366 * 86_400.0
 
 
+class Whole(click.IntRange):
+    """A whole number within bounds, in a person's words."""
+
+    name = "whole number"
+
+
 class Finite(click.FloatRange):
     """A number within bounds. NaN is within none, though no comparison says so."""
+
+    name = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         number = super().convert(value, param, ctx)

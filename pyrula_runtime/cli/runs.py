@@ -11,6 +11,7 @@ import click
 
 from pyrula_runtime.cli.commands import example
 from pyrula_runtime.cli.flags import STORE, flag
+from pyrula_runtime.cli.numbers import Whole
 from pyrula_runtime.cli.session import as_json, ask
 from pyrula_runtime.cli.tables import table
 from pyrula_runtime.core.spans import ago, ahead, spoken
@@ -41,9 +42,7 @@ def now_ms() -> int:
 )
 @click.option("--schedule", metavar="NAME", help="Only runs that this schedule began.")
 @click.option("--suspects", is_flag=True, help="Only runs that are tried again alone.")
-@click.option(
-    "--limit", type=click.IntRange(1, 10_000), metavar="NUMBER", default=50, help="How many, newest first. [50]"
-)
+@click.option("--limit", type=Whole(1, 10_000), metavar="NUMBER", default=50, help="How many, newest first. [50]")
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
 @flag(STORE)
 def list_runs(

@@ -12,7 +12,7 @@ import click
 from pyrula_runtime.cli.commands import example
 from pyrula_runtime.cli.endings import USAGE, say
 from pyrula_runtime.cli.flags import STORE, flag
-from pyrula_runtime.cli.numbers import Moment
+from pyrula_runtime.cli.numbers import Moment, Whole
 from pyrula_runtime.cli.runs import now_ms
 from pyrula_runtime.cli.session import as_json, ask
 from pyrula_runtime.cli.tables import coming, dated, table
@@ -73,7 +73,7 @@ def _state(each: ScheduleSummary) -> str:
 
 @click.command("next", epilog=example("pyrula schedules next nightly_report --count 3"))
 @_NAME
-@click.option("--count", type=click.IntRange(1, 10_000), metavar="NUMBER", default=5, help="How many. [5]")
+@click.option("--count", type=Whole(1, 10_000), metavar="NUMBER", default=5, help="How many. [5]")
 @_JSON
 @flag(STORE)
 def next_times(*, name: str, count: int, wants_json: bool, store_url: str | None) -> None:

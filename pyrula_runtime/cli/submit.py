@@ -14,7 +14,7 @@ import click
 from pyrula_runtime.cli.commands import example
 from pyrula_runtime.cli.endings import FAILED, say
 from pyrula_runtime.cli.flags import STORE, flag
-from pyrula_runtime.cli.numbers import LONGEST_WAIT_S, Finite, Moment, Span
+from pyrula_runtime.cli.numbers import LONGEST_WAIT_S, Finite, Moment, Span, Whole
 from pyrula_runtime.cli.session import as_json, ask, compact
 from pyrula_runtime.core.errors import RunEnded, RunQuarantined, UsageError
 from pyrula_runtime.core.limits import HIGHEST_PRIORITY
@@ -35,7 +35,7 @@ _LONGEST_WHOLE = 20
 @click.option("--run-id", metavar="TEXT", help="Id of the new run; unset, one is made.")
 @click.option(
     "--priority",
-    type=click.IntRange(-HIGHEST_PRIORITY, HIGHEST_PRIORITY),
+    type=Whole(-HIGHEST_PRIORITY, HIGHEST_PRIORITY),
     metavar="NUMBER",
     default=0,
     help="Of the runs that wait, higher ones are taken first. [0]",

@@ -132,6 +132,8 @@ class Schedules:
         """The times from `start` up to `end` (not included), both with a time zone; at most 10,000."""
         for moment in (start, end):
             _check_moment(moment)
+        if end < start:
+            raise UsageError(f"{start} to {end} ends before it begins; give the earlier moment first")
         _, state, _ = await self._read(name)
         declared = _declared(state)
         found = times_between(timing_of(declared), _ms(start), _ms(end), MOST_TIMES + 1)
@@ -175,8 +177,9 @@ class Schedules:
         for record in found.records:
             if record.schedule_id == name:
                 return record, load_state(name, record.record), found.now_ms
-        known = ", ".join(record.schedule_id for record in found.records) or "none"
-        raise UsageError(f"no schedule {name!r} in this store; the schedules are: {known}")
+        known = ", ".join(record.schedule_id for record in found.records)
+        hint = f"; the schedules are: {known}" if known else ", nor any other; start a worker whose code declares it"
+        raise UsageError(f"no schedule {name!r} in this store{hint}")
 
 
 def _check_moment(moment: object) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Sequence
+from itertools import dropwhile
 from pathlib import Path
 
-from pyrula_runtime.core.errors import AppImportError, ConfigurationError, HookError, UsageError
+from pyrula_runtime.core.errors import AppImportError, ConfigurationError, HookError, PyrulaError, UsageError
 from pyrula_runtime.engine.payloads import Codec
 from pyrula_runtime.engine.program import Program
 from pyrula_runtime.workflows.loading import function_at, object_at, resolve
@@ -55,11 +56,19 @@ def story(error: ConfigurationError) -> str:
     """
     if not isinstance(error, AppImportError | HookError):
         return ""
-    told = traceback.TracebackException.from_exception(error.__cause__ or error)
-    first = next((at for at, frame in enumerate(told.stack) if not _is_import(frame.filename)), len(told.stack))
-    told.stack = traceback.StackSummary.from_list(told.stack[first:])
+    cause = error.__cause__ or error
+    told = traceback.TracebackException.from_exception(cause)
+    frames = list(dropwhile(lambda frame: _is_import(frame.filename), told.stack))
+    if isinstance(cause, PyrulaError):  # a line of the app was refused: how we came to find that is no part either
+        told.__cause__ = told.__context__ = None
+        frames = list(dropwhile(lambda frame: _is_refusing(frame.filename), reversed(frames)))[::-1]
+    told.stack = traceback.StackSummary.from_list(frames)
     return "".join(told.format())
 
 
 def _is_import(filename: str) -> bool:
     return filename.startswith((_OURS, "<frozen importlib")) or filename.endswith("importlib/__init__.py")
+
+
+def _is_refusing(filename: str) -> bool:
+    return filename.startswith((_OURS, "<string>"))  # a dataclass of ours has its `__init__` in a string

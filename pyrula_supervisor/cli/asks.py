@@ -8,6 +8,7 @@ import click
 
 from pyrula_runtime.cli.commands import example
 from pyrula_runtime.cli.endings import FAILED, say
+from pyrula_runtime.cli.numbers import Whole
 from pyrula_supervisor.cli.doors import act, door
 from pyrula_supervisor.cli.group import named
 from pyrula_supervisor.naming import is_taken
@@ -18,7 +19,7 @@ from pyrula_supervisor.requests import Request
 _GONE_WITHIN_S = 5.0
 _LOOK_EVERY_S = 0.02
 
-_SLOT = click.argument("slot", type=click.IntRange(0, MAX_PROCS - 1))
+_SLOT = click.argument("slot", type=Whole(0, MAX_PROCS - 1))
 _WAIT = click.option("--wait", is_flag=True, help="Wait until it is over, and tell what became of it.")
 
 
@@ -54,7 +55,7 @@ def reload(*, wait: bool, name: str | None) -> int:
 
 
 @click.command(epilog=example("pyrula-supervisor scale 8"))
-@click.argument("procs", type=click.IntRange(1, MAX_PROCS))
+@click.argument("procs", type=Whole(1, MAX_PROCS))
 @named
 def scale(*, procs: int, name: str | None) -> int:
     """Have so many workers, until the supervisor ends."""

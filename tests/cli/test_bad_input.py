@@ -69,6 +69,25 @@ def test_an_app_that_raises_shows_its_own_traceback_once(site: Site) -> None:
     assert sentence == "pyrula: cannot import 'bad': RuntimeError: no database"
 
 
+@pytest.mark.parametrize("cron", ["61 2 * * *", "2 * *"])
+def test_a_line_that_is_refused_is_shown_without_how_we_came_to_refuse_it(site: Site, cron: str) -> None:
+    _shows_the_line(site, f"Schedule(cron={cron!r})", "61" if "61" in cron else "needs 5")
+
+
+def test_nor_with_the_error_behind_the_refusal(site: Site) -> None:
+    _shows_the_line(site, "Schedule(cron='@daily', timezone='Europe/Berln')", "no time zone 'Europe/Berln'")
+
+
+def _shows_the_line(site: Site, made: str, words: str) -> None:
+    (site.folder / "refused.py").write_text(f"from pyrula.workflows import Schedule\n{made}\n")
+    done = site.pyrula("worker", "--workflow", "refused")
+    assert done.returncode == 78
+    assert done.stderr.count("Traceback") == 1
+    assert done.stderr.count("File ") == 1
+    assert 'refused.py", line 2' in done.stderr
+    assert words in done.stderr.splitlines()[-1]
+
+
 @pytest.mark.parametrize(
     ("source", "sentence"),
     [
@@ -181,7 +200,7 @@ def test_a_port_in_use_is_one_sentence(site: Site) -> None:
         (("runs", "list", "--status", "done"), "'done'"),
         (("runs", "list", "--limit", "0"), "0"),
         (("runs", "list", "--limit", "1" + "0" * 30), "is not in the range"),
-        (("runs", "list", "--limit", "9" * 5_000), "is not a valid integer"),
+        (("runs", "list", "--limit", "9" * 5_000), "is not a valid whole number"),
         (("runs", "requeue"), "say which runs: their ids, or flags such as --status failed"),
         (("runs", "requeue", "r-1", "--status", "failed"), "give the ids of runs, or flags that say which runs; not"),
         (("runs", "requeue", "r-1", "--limit", "1"), "not both"),
@@ -302,3 +321,9 @@ def test_every_number_has_bounds() -> None:
         if not isinstance(kind, click.IntRange | click.FloatRange) or kind.min is None or kind.max is None
     ]
     assert unbounded == []
+
+
+def test_a_word_in_the_place_of_a_number_is_told(site: Site) -> None:
+    for command in (("runs", "list", "--limit", "many"), ("submit", "order", "--priority", "many")):
+        (line,) = refusal(site, 2, *command)
+        assert "'many' is not a valid whole number." in line

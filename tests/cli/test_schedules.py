@@ -43,6 +43,20 @@ def test_the_next_times_are_told_in_the_zone_of_the_schedule(declared: Site) -> 
     assert [line.replace(" ", "T") for line in found] == as_json
 
 
+def test_a_backfill_that_ends_before_it_begins_is_refused(declared: Site) -> None:
+    for dry in ((), ("--dry-run",)):
+        done = declared.pyrula("schedules", "backfill", "report", "--from", "2022-06-01", "--to", "2020-06-01", *dry)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "ends before it begins; give the earlier moment first" in done.stderr
+
+
+def test_a_store_without_schedules_says_so(declared: Site) -> None:
+    declared.answer("schedules", "drop", "report")
+    done = declared.pyrula("schedules", "trigger", "report")
+    sentence = "no schedule 'report' in this store, nor any other; start a worker whose code declares it"
+    assert (done.returncode, done.stderr) == (2, f"pyrula: {sentence}\n")
+
+
 def test_runs_are_begun_by_hand(declared: Site) -> None:
     run_id = declared.answer("schedules", "trigger", "report")
     shown = declared.answer("runs", "show", run_id)
@@ -134,7 +148,7 @@ def test_a_start_is_meant_as_this_machine_shows_it(site: Site) -> None:
         (("submit", "order", "--delay", "1h", "--start-at", "2100-01-01"), "give delay= or start_at=, not both"),
         (("schedules", "backfill", "report", "--from", "2026-01-01"), "--to"),
         (("schedules", "next", "report", "--count", "0"), "--count"),
-        (("schedules", "next", "report"), "no schedule 'report' in this store; the schedules are: none"),
+        (("schedules", "next", "report"), "no schedule 'report' in this store, nor any other"),
         (("emit", "order created!"), "event name 'order created!' must be"),
         (("emit", "order.created", "{"), "the input is not JSON"),
         (("schedules", "lst"), "did you mean 'list'?"),

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from pyrula_runtime.core.errors import NoSupervisor
+from pyrula_supervisor.asking import Door
 from pyrula_supervisor.naming import directory_of, service_of
+from pyrula_supervisor.requests import Request
 
 HOLD = """
 import sys
@@ -57,3 +60,13 @@ def test_the_one_of_a_unit_is_found_unless_there_is_one_of_our_own(
 
 def test_units_are_called_after_the_name() -> None:
     assert (service_of("default"), service_of("mail")) == ("pyrula", "pyrula-mail")
+
+
+def test_whoever_asks_for_a_wrong_name_hears_which_supervisors_run(tmp_path: Path) -> None:
+    (tmp_path / "gone.lock").touch()
+    door = Door(directory=tmp_path, name="defualt")
+    with held(tmp_path, "default"), held(tmp_path, "mail"):
+        with pytest.raises(NoSupervisor, match=r"--name chooses another one \(here run: default, mail\), and for"):
+            door.ask(Request(command="status"))
+    with pytest.raises(NoSupervisor, match="--name chooses another one, and for"):
+        door.ask(Request(command="status"))
