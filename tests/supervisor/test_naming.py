@@ -65,8 +65,8 @@ def test_units_are_called_after_the_name() -> None:
 def test_whoever_asks_for_a_wrong_name_hears_which_supervisors_run(tmp_path: Path) -> None:
     (tmp_path / "gone.lock").touch()
     door = Door(directory=tmp_path, name="defualt")
-    with held(tmp_path, "default"), held(tmp_path, "mail"):
-        with pytest.raises(NoSupervisor, match=r"--name chooses another one \(here run: default, mail\), and for"):
-            door.ask(Request(command="status"))
+    others = r"--name chooses another one \(here run: default, mail\), and for"
+    with held(tmp_path, "default"), held(tmp_path, "mail"), pytest.raises(NoSupervisor, match=others):
+        door.ask(Request(command="status"))
     with pytest.raises(NoSupervisor, match="--name chooses another one, and for"):
         door.ask(Request(command="status"))
