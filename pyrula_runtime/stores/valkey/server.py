@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import hiredis
@@ -47,6 +48,8 @@ def examine(route: Route, settings: Settings) -> tuple[Connection, str]:
             route.replicas = min(1, int(facts.get("connected_slaves", "0")))
         loaded = scripts(guarded=settings.guarded, publish=publish)
         _examine(connection, facts, [loaded[name] for name in AT_ONCE])
+        if route.in_cluster:
+            _examine_others(route, connection)
     except OSError as error:
         connection.socket.close()
         raise StoreUnavailable(f"the store at {route.place} does not answer: {error}") from error
@@ -73,6 +76,23 @@ def _examine(connection: Connection, facts: Mapping[str, str], at_once: Iterable
             *(("SCRIPT", "LOAD", script.text) for script in at_once),
         ]
     )
+    _judge(address, facts, save, fsync, probe)
+
+
+def _examine_others(route: Route, first: Connection) -> None:
+    """Runs are on all nodes of a cluster; one that gives no answer now is heard of when something is asked of it."""
+    for node in route.nodes() - {(first.address.host, first.address.port)}:
+        with suppress(StoreUnavailable, OSError):
+            connection = route.connect("pyrula", node)
+            try:
+                save, fsync = connection.ask([("CONFIG", "GET", "save"), ("CONFIG", "GET", "appendfsync")])
+                _judge(connection.address, _told(connection), save, fsync)
+            finally:
+                connection.socket.close()
+
+
+def _judge(address: Address, facts: Mapping[str, str], save: Any, fsync: Any, probe: Any = b"") -> None:
+    """Raise what speaks against a server, warn of what an operator should know."""
     if facts.get("loading", "0") != "0":
         raise StoreUnavailable(f"the store at {address.place} is still reading its data; pyrula goes on by itself")
     is_passing = failures.passes(probe)

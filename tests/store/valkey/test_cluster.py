@@ -55,6 +55,18 @@ def test_the_slot_of_a_tag_is_the_servers_own_opinion() -> None:
         assert slot_of(tag) == server.ask("CLUSTER", "KEYSLOT", f"{tag}r:1")
 
 
+async def test_a_cluster_is_refused_if_any_of_its_servers_would_drop_runs() -> None:
+    cluster = shared_cluster()
+    url = cluster.url("n")
+    other = next(server for server in cluster.servers[:3] if server is not cluster.owner("n"))
+    other.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    try:
+        with pytest.raises(StoreRefused, match=f"{other.port} would delete runs"):
+            await ValkeyStore(url).open()
+    finally:
+        other.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
+
+
 async def test_any_node_leads_to_the_owner(opened: Opened) -> None:
     cluster = shared_cluster()
     run = new_run()
