@@ -21,23 +21,12 @@ from collections import deque
 from collections.abc import Sequence
 
 from pyrula_runtime.core.cursor import Asked, Cursor
-from pyrula_runtime.core.entries import (
-    AttemptFailed,
-    CancelRequested,
-    Completed,
-    DeadlinePassed,
-    Entry,
-    Failed,
-    Op,
-    OpEntry,
-    Withdrawn,
-    is_own_doing,
-)
-from pyrula_runtime.core.errors import BodyStuck, CodecFailed, InputError, JournalMismatch, LimitExceeded
+from pyrula_runtime.core.entries import AttemptFailed, Completed, Entry, Failed, Op, OpEntry, Withdrawn
+from pyrula_runtime.core.errors import BodyStuck, CodecFailed, JournalMismatch, LimitExceeded
 from pyrula_runtime.core.waiting import child_letters, given_back
 from pyrula_runtime.engine import endings
 from pyrula_runtime.engine.blows import Blows
-from pyrula_runtime.engine.failure import raised_for
+from pyrula_runtime.engine.entrance import Entrance
 from pyrula_runtime.engine.host import Host, Performing
 from pyrula_runtime.engine.journaling import Journaling, Last, storable
 from pyrula_runtime.engine.kin import Kin
@@ -67,7 +56,6 @@ class Turn:
         self.is_over = False
         self._host = host
         self._cursor = Cursor(journal)
-        self._now_ms = self._cursor.began_ms or claim.started_ms
         self.store_ms = StoreTime(claim.now_ms, host.mono_ms)
         self._requests: dict[str, Request] = {}
         self._coming: deque[Entry] = deque()  # what steps have to tell
@@ -76,6 +64,8 @@ class Turn:
         self._fault: Exception | None = None
         self._waits = Waits(given_back(journal), claim.inbox, claim.inbox_len)
         self._blows = Blows(claim, program, journal, self._cursor)
+        began_ms = self._cursor.began_ms or claim.started_ms
+        self._entrance = Entrance(began_ms, self._cursor, self._blows, self._requests)
         self._resting = Resting(
             claim.now_ms, self._waits, self._blows, self._steps, self._look_again, short_ms=host.short_ms
         )
@@ -126,13 +116,13 @@ class Turn:
         return self._cursor.replaying
 
     def now_ms(self) -> int:
-        return self._now_ms
+        return self._entrance.now_ms
 
     def asked(self, op: Op, request: Request) -> bool:
         if self.is_over or self._fault is not None:
             return False
         try:
-            self._cursor.ask(op, self._now_ms)
+            self._cursor.ask(op, self._entrance.now_ms)
         except JournalMismatch as mismatch:
             self._fault = mismatch
             return False
@@ -205,7 +195,7 @@ class Turn:
                 if self._cursor.replaying:
                     entry = self._cursor.replay_next()
                     self._probation.passes(entry)
-                    self._let_in(entry)
+                    self._entrance.let_in(entry, self._body)
                 elif not self._let_in_next_live():
                     if not self._cursor.waits():
                         self._fault = BodyStuck(_STUCK)
@@ -229,7 +219,7 @@ class Turn:
         entry = self._next_entry()
         if entry is not None:
             self._resting.stay.moved()
-            self._let_in(self._record(entry))
+            self._entrance.let_in(self._record(entry), self._body)
         return entry is not None
 
     def _take_up(self, taken: Sequence[Asked]) -> None:
@@ -258,24 +248,6 @@ class Turn:
                 return entry  # else the body withdrew it while the outcome was on its way
         now_ms = self.store_ms()
         return self._blows.next(now_ms) or self._waits.next(now_ms)
-
-    def _let_in(self, entry: Entry) -> None:
-        """One entry enters the body; the body runs until it is parked again or has ended."""
-        if is_own_doing(entry):  # live it does not come in, so it must not move time
-            return
-        self._now_ms = max(self._now_ms, entry.at_ms)
-        match entry:
-            case Completed(op=op, value=value) if self._cursor.wants(op):
-                try:
-                    self._body.deliver(op, self._requests[op.op_id].from_json(value), None)
-                except InputError as error:
-                    self._body.deliver(op, None, error)
-            case Failed(op=op) if self._cursor.wants(op):
-                self._body.deliver(op, None, raised_for(entry))
-            case CancelRequested() | DeadlinePassed() if self._blows.strikes(entry):
-                self._body.strike()
-            case _:
-                pass  # attempts and outcomes nobody waits for do not enter the body
 
     # writing
 
