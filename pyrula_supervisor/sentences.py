@@ -48,12 +48,20 @@ def blocked_too_long(draft: Draft, child: Child, why: str) -> None:
 
 
 def keeps_lock(draft: Draft, child: Child) -> None:
-    """It stands still with the store's write lock, and so does every other process of the host: at once."""
+    """It stands still with the store's write lock, and so does every other process of the host: at once.
+
+    Where the GIL is held its stack can be had in milliseconds, by signal; whoever is stopped shows none.
+    """
+    if child.sentence is not None:
+        return
     lasted = exits.lasted(LOCK_MS)
-    # no time for another look, but its stack may have been taken when its block was told
-    seen = {"line": child.blocked.line, "stack": cut(child.blocked.stack)} if child.blocked else {}
-    told = findings.finding(child, Cause.store_frozen, **seen)
     why = f"it stood still for {lasted} with the store's write lock"
+    told = findings.finding(child, Cause.store_frozen)
+    if child.blocked and child.blocked.line:
+        told = dataclasses.replace(told, line=child.blocked.line, stack=cut(child.blocked.stack))
+    elif child.mute:
+        pass_on(draft, child, told, why)
+        return
     _execute(draft, child, Sentence(finding=told, why=why, at_ms=draft.now_ms))
 
 

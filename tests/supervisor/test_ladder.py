@@ -174,6 +174,7 @@ def test_a_worker_that_keeps_the_stores_lock_with_the_gil_is_killed_at_once(tmp_
             assert not neighbour.describe()["charges"]
         kind, evidence = quarantined(guilty)
         assert (kind, evidence["step"]) == ("StoreFrozen", "on_lane")
+        assert "match" in evidence["stack"]
         house.until(lambda: incidents(house, "quarantine"))
         assert {each["run_id"] for each in incidents(house, "charge")} == {guilty.run_id}
         assert len(incidents(house, "store_frozen")) == 4

@@ -8,8 +8,9 @@ import pytest
 
 from pyrula_runtime.core.standstill import Verdict
 from pyrula_runtime.wire import Report, Role, Stack, Stage
-from pyrula_supervisor.actions import Spawn
+from pyrula_supervisor.actions import Spawn, TakeStack
 from pyrula_supervisor.events import ScaleAsked, Weighed
+from pyrula_supervisor.sentences import LOOK_MS
 from pyrula_supervisor.tables import ChildState
 from tests.supervisor.fake_processes import SIGKILL, running
 from tests.supervisor.looks import FREE, HELD, STACK, finding_of, look, stand_ins, stuck
@@ -65,7 +66,32 @@ def test_a_new_clerk_is_told_again() -> None:
     assert stand_ins(on) == [(worker.name, Stage.renew, "")]
 
 
-@pytest.mark.parametrize("verdict", [Verdict.stopped, Verdict.frozen, HELD, Verdict.held_waiting])
+@pytest.mark.parametrize("verdict", [HELD, Verdict.held_waiting])
+@pytest.mark.parametrize("shows_stack", [True, False])
+def test_whoever_keeps_the_gil_with_the_stores_lock_is_looked_at_and_killed(
+    verdict: Verdict, *, shows_stack: bool
+) -> None:
+    on = running(procs=1)
+    (worker,) = on.of()
+    look(on, worker, 1_750, verdict, lock_ms=1_750)
+    assert on.done(TakeStack) == []
+    look(on, worker, 2_000, verdict, lock_ms=2_000)
+    assert on.killed == []
+    assert on.done(TakeStack)
+    if shows_stack:
+        on.say(worker, Stack(incarnation=worker.name, text=STACK))
+        assert on.killed == [worker.name]
+    else:
+        on.wait(LOOK_MS)
+        look(on, worker, 2_250, verdict, lock_ms=2_250)
+    on.settle()
+    assert on.killed == [worker.name]
+    assert on.incidents == [("store_frozen", 0)]
+    found = finding_of(on, worker.name)
+    assert (found.cause, found.line) == ("store_frozen", "/srv/app.py:9 in slow" if shows_stack else "")
+
+
+@pytest.mark.parametrize("verdict", [Verdict.stopped, Verdict.frozen])
 def test_whoever_stands_still_with_the_stores_lock_is_killed_at_once(verdict: Verdict) -> None:
     on = running(procs=1)
     (worker,) = on.of()
