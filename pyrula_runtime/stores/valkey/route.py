@@ -52,7 +52,9 @@ class Route:
         """Who has this tag, as far as is known; None is whoever the address leads to."""
         if not self.in_cluster:
             return None
-        slot = slot_of(tag)
+        return self._owner(slot_of(tag))
+
+    def _owner(self, slot: int) -> Node | None:
         return next((node for first, last, node in self._owners if first <= slot <= last), None)
 
     def nodes(self) -> frozenset[Node | None]:
@@ -79,7 +81,8 @@ class Route:
         host, _, port = words[2].rpartition(":")
         slot, node = int(words[1]), (host or self.address.host, int(port))
         with self._mutex:
-            self._owners = ((slot, slot, node), *self._owners)
+            if self._owner(slot) != node:  # each call that was under way says it
+                self._owners = ((slot, slot, node), *self._owners)
             self._known.setdefault(node)
 
     def _to_ask(self, node: Node | None) -> Iterator[Address]:
