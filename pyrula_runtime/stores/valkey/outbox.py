@@ -19,6 +19,7 @@ from pyrula_runtime.core.errors import StoreUnavailable
 from pyrula_runtime.stores import protocol as p
 from pyrula_runtime.stores.valkey.connection import Argument
 from pyrula_runtime.stores.valkey.places import FIRST, shard_of_run
+from pyrula_runtime.stores.valkey.settings import Settings
 from pyrula_runtime.stores.valkey.shard import Shard
 
 log = logging.getLogger(__name__)
@@ -41,6 +42,7 @@ def shard_of(effect: p.Effect) -> int:
 class Outbox:
     """The verb `carry`, and the carrying that follows a write."""
 
+    settings: Settings
     _carrying: set[asyncio.Task[None]]
     _about_to_carry: dict[tuple[asyncio.AbstractEventLoop, int], asyncio.Task[None]]  # that have not looked yet
     _left_over: set[int]  # shards that were seen to have something to be carried
@@ -88,7 +90,7 @@ class Outbox:
         written.add_done_callback(begin)
 
     async def _carry_with(self, number: int, effects: Iterable[p.Effect], written: Awaitable[bool]) -> bool:
-        """The same, and answer only then; what cannot be carried now is left to the next round."""
+        """The same, and answer only then; what cannot be carried now is not waited for."""
         done = await written
         if done and _strikes_others(number, effects):
             task = self._carry_in_a_task(number)
@@ -115,9 +117,17 @@ class Outbox:
 
     def _carried(self, number: int, task: asyncio.Task[None]) -> None:
         self._carrying.discard(task)
-        if task.cancelled() or task.exception() is not None:  # what is no outage, that round will raise
-            self._left_over.add(number)
-            log.debug("effects of shard %d on others are left to the next round", number)
+        fault = None if task.cancelled() else task.exception()
+        if not task.cancelled() and fault is None:
+            self._left_over.discard(number)
+            return
+        self._left_over.add(number)  # whoever makes the next round carries it; what is no outage, that will raise
+        if isinstance(fault, StoreUnavailable):
+            log.debug("effects of shard %d on others are tried again: %s", number, fault)
+            task.get_loop().call_later(self.settings.carry_s, self._carry_again, number, context=Context())
+
+    def _carry_again(self, number: int) -> None:
+        self._carrying.add(self._carry_in_a_task(number))
 
     async def _carry_from(self, number: int, limit: int) -> int:
         shard = self.shard(number)

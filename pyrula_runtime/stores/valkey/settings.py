@@ -19,5 +19,6 @@ class Settings:
     again_most_s: float = 2.0
     rearm_s: float = 0.02  # a listener whose process does not claim after a wake waits so long before it asks for more
     gather_s: float = 1.0  # after a worker has come, before shards are handed to it: others may come with it
+    carry_s: float = 1.0  # before effects that did not reach their shards are tried again
     cluster_shards: int = 64  # of a new namespace in a cluster, if nobody says how many
     guarded: bool = False  # for tests: scripts check that each key they touch carries their tag

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
@@ -416,6 +416,32 @@ async def test_an_effect_that_cannot_be_carried_keeps_those_of_other_shards_from
         await store.carry(99)
     shared("valkey").ask("DEL", obstacle)
     assert await store.carry(99) == 1
+
+
+async def test_what_could_not_be_carried_is_tried_again_by_whoever_wrote_it(
+    address: Address, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # a node that fails over is away for seconds, and the next scan may be a minute off
+    store = ValkeyStore(address, None, Settings(guarded=True, carry_s=0.01), shard_count=8)
+    await store.open()
+    told, sender = in_shard(store, 6), in_shard(store, 2)
+    for run in (told, sender):
+        await store.submit(run)
+    claims = {claim.token.run_id: claim for claim in await store.claim(request())}
+    carry_one, refused = store._carry_one, list[Sequence[Any]]()
+
+    async def refuse(effect: Sequence[Any]) -> None:
+        refused.append(effect)
+        if len(refused) < 3:
+            raise StoreUnavailable("the node of this shard is failing over")
+        await carry_one(effect)
+
+    monkeypatch.setattr(store, "_carry_one", refuse)
+    effects = (DeliverTo(message=message(told.run_id), moves=DELIVERY),)
+    await store.commit(replace(appending(claims[sender.run_id].token, 0, b"x"), effects=effects))
+    await until_read(store, told.run_id, lambda record: record.inbox_len == 1)
+    await store.close()
+    assert audit(address, shards=8) == []
 
 
 async def test_a_look_at_the_times_asks_only_where_something_is_due(
