@@ -5,6 +5,7 @@
 -- ls:<incarnation>, sorted set of his seats; and of a group g: lo:<g>, sorted set of its workers by number of seats;
 -- ln:<g>, number of seats; lw:<g>, sorted set of shards by the time of the last sweep.
 -- Law: a seat has one worker, and none is taken from a worker that keeps asking; only its own call, or its end, moves one.
+-- Only a seat beyond the number of shards may get a second one: if a worker goes and another comes before its holder asks.
 local nudged = {}
 
 local function seats_of(who)
