@@ -44,7 +44,7 @@ def emit(*, name: str, json_payload: str, event_id: str | None, wants_json: bool
     async def work(client: WorkflowClient, _store: Store) -> Emitted:
         return await client.emit(name, payload, id=event_id)
 
-    emitted = ask(store_url, work)
+    emitted = ask(store_url, work, makes=True)
     if not emitted.is_new:
         say(f"an event {emitted.event_id!r} was told before, and counts once")
     click.echo(as_json(asdict(emitted)) if wants_json else emitted.event_id)

@@ -9,10 +9,9 @@ import click
 
 from pyrula_runtime.cli.commands import example
 from pyrula_runtime.cli.flags import STORE, flag
+from pyrula_runtime.cli.session import FILE
 from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.settings import Settings
-
-_FILE = "sqlite:///"
 
 
 def file_of(store_url: str | None) -> Path:
@@ -20,9 +19,9 @@ def file_of(store_url: str | None) -> Path:
     from pyrula_runtime.stores.opening import open_store
 
     url = open_store(Settings.from_env(os.environ, store_url=store_url).store_url_or()).url
-    if not url.startswith(_FILE):
+    if not url.startswith(FILE):
         raise UsageError(f"{url} is no file; use the tools of its server for backups and checks")
-    return Path(url.removeprefix(_FILE))
+    return Path(url.removeprefix(FILE))
 
 
 @click.command(epilog=example("pyrula store backup /backups/pyrula-monday.db"))

@@ -94,7 +94,7 @@ def submit(
             click.echo(compact(result))
         return 0 if error is None else FAILED
 
-    return ask(store_url, work, options.idempotency_ttl)
+    return ask(store_url, work, options.idempotency_ttl, makes=True)
 
 
 async def _outcome(handle: Any, timeout: float | None) -> tuple[Any, RunEnded | TimeoutError | None]:

@@ -13,5 +13,6 @@ from tests.cli.sites import Site
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
     made = Site(tmp_path)
+    made.make_store()
     yield made
     made.close()

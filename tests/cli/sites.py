@@ -19,6 +19,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pyrula.workflows import open_store
+from pyrula.workflows.sync import WorkflowClient
+
 PYRULA = [sys.executable, "-m", "pyrula_runtime.cli"]
 # how long anything may take before a test fails instead of hanging (seconds)
 PATIENCE_S = 60.0
@@ -132,6 +135,11 @@ class Site:
             "PYRULA_STORE_URL": self.store,
         }
         self._workers: list[Worker] = []
+
+    def make_store(self) -> None:
+        """Make the store, as the first worker would: commands that look for something in it make none."""
+        with WorkflowClient(open_store(self.store)) as client:
+            client.list()
 
     def pyrula(
         self, *args: str, given: str | None = None, environ: Mapping[str, str] | None = None

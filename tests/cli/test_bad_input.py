@@ -182,9 +182,10 @@ def test_a_store_that_cannot_be_made_is_one_sentence(site: Site) -> None:
 def test_a_port_in_use_is_one_sentence(site: Site) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        (line,) = refusal(site, 78, *SERVE, "--health-port", port)
+        store = site.folder / "none" / "pyrula.db"
+        (line,) = refusal(site, 78, *SERVE, "--health-port", port, "--store", f"sqlite:///{store}")
     assert f"health port {port} on 127.0.0.1" in line
-    assert not Path(site.store.removeprefix("sqlite:///")).exists()  # found out before anything was touched
+    assert not store.exists()  # found out before anything was touched
 
 
 @pytest.mark.parametrize(
@@ -229,8 +230,6 @@ def test_a_port_in_use_is_one_sentence(site: Site) -> None:
         (("submit", "order", "--wait", "--timeout", "nan"), "'nan' is no number"),
         (("submit", "order", "--wait", "--timeout", "inf"), "is not in the range"),
         (("submit", "order", "--run-id", "no good"), "run id 'no good' must be"),
-        (("store", "check"), "there is no store at"),
-        (("store", "backup", "copy.db"), "there is no store at"),
         (("completion", "tcsh"), "'tcsh'"),
     ],
 )
@@ -321,6 +320,29 @@ def test_every_number_has_bounds() -> None:
         if not isinstance(kind, click.IntRange | click.FloatRange) or kind.min is None or kind.max is None
     ]
     assert unbounded == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("runs", "list", "--json"),
+        ("runs", "show", "run-1"),
+        ("runs", "why", "run-1"),
+        ("runs", "signal", "run-1", "approve"),
+        ("runs", "cancel", "run-1"),
+        ("runs", "cancel", "--status", "queued"),
+        ("schedules", "list"),
+        ("schedules", "trigger", "report"),
+        ("events",),
+        ("store", "check"),
+        ("store", "backup", "copy.db"),
+    ],
+)
+def test_who_looks_for_something_in_a_store_makes_none(site: Site, command: tuple[str, ...]) -> None:
+    path = site.folder / "typo" / "pyrula.db"
+    (line,) = refusal(site, 2, *command, "--store", f"sqlite:///{path}")
+    assert line.startswith(f"pyrula: there is no store at {path}")
+    assert not path.parent.exists()
 
 
 def test_a_word_in_the_place_of_a_number_is_told(site: Site) -> None:
