@@ -18,6 +18,7 @@ from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.stores import protocol as p
 from pyrula_runtime.stores.valkey import requests
+from pyrula_runtime.stores.valkey.answers import Ended
 from pyrula_runtime.stores.valkey.claimed import Claimed
 from pyrula_runtime.stores.valkey.front_waiting import FrontWaiting
 from pyrula_runtime.stores.valkey.layout import Layout
@@ -259,12 +260,21 @@ class Front(Submitting, Leasing, Outbox, FrontWaiting):
     async def drop_finished(self, statuses: frozenset[RunStatus], older_than_ms: int, limit: int) -> int:
         gone = 0
         for shard in self._all():
-            while gone < limit and (found := await shard.finished(statuses, older_than_ms, limit - gone)):
-                parents = {run.parent for run in found if run.parent}
-                records = await asyncio.gather(*[self.read(parent) for parent in parents])
-                alive = {record.run_id for record in records if record is not None and record.finished_ms is None}
-                gone += await shard.drop([(run, run.parent in alive) for run in found])
+            looked_at: set[str] = set()  # who is kept may be old again before all have had their turn
+            while gone < limit:
+                told = await shard.finished(statuses, older_than_ms, limit - gone)
+                found = [run for run in told if run.run_id not in looked_at]
+                if not found:
+                    break
+                looked_at.update(run.run_id for run in found)
+                gone += await self._drop_from(shard, found)
         return gone
+
+    async def _drop_from(self, shard: Shard, found: Sequence[Ended]) -> int:
+        parents = {run.parent for run in found if run.parent}
+        records = await asyncio.gather(*[self.read(parent) for parent in parents])
+        alive = {record.run_id for record in records if record is not None and record.finished_ms is None}
+        return await shard.drop([(run, run.parent in alive) for run in found])
 
     # workers
 

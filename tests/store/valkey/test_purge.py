@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from pyrula_runtime.core.status import TERMINAL
+from pyrula_runtime.core.tree import OnEnd
 from pyrula_runtime.stores.clock import ManualClock
-from pyrula_runtime.stores.protocol import Event
+from pyrula_runtime.stores.protocol import Event, ParentLink
 from pyrula_runtime.stores.valkey.address import Address
+from pyrula_runtime.stores.valkey.answers import Ended
 from pyrula_runtime.stores.valkey.connection import Argument
-from tests.store.samples import DAY_MS
+from tests.store.samples import COMPLETED, DAY_MS, appending, request
 from tests.store.valkey.sharded import Opened, handles, made_by
 
 
@@ -64,3 +68,30 @@ async def test_keys_that_are_used_again_are_looked_through_in_small_pages(
     monkeypatch.setattr(shard, "_run", noting)
     assert await store.purge(4) == 4
     assert pages == [(0, 0, 1), (0, 0, 1), (2, 0, 1), (2, 0, 1)]
+
+
+async def test_children_of_the_living_are_looked_at_once_however_long_the_look_takes(
+    opened: Opened, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await opened(None)
+    parent = made_by(store)
+    link = ParentLink(run_id=parent.run_id, op_id="ship#1", on_end=OnEnd.abandon)
+    children = [replace(made_by(store, workflow="ship"), parent=link) for _ in range(3)]
+    for run in (parent, *children):
+        await store.submit(run)
+    for claim in await store.claim(request(("ship", None))):
+        await store.commit(appending(claim.token, 0, ending=COMPLETED))
+    clock.move(1)
+    shard, looks = store.shard(0), list[int]()
+    drop = shard.drop
+
+    async def slow(runs: Sequence[tuple[Ended, bool]]) -> int:
+        looks.append(len(runs))
+        assert len(looks) < 9
+        gone = await drop(runs)
+        clock.move(1)
+        return gone
+
+    monkeypatch.setattr(shard, "drop", slow)
+    assert await store.drop_finished(TERMINAL, 1, 2) == 0
+    assert sum(looks) == 3
