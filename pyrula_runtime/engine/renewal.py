@@ -7,6 +7,10 @@ within a third of a lock's life if the wake was lost.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+
+from pyrula_runtime.core.locks import Token
 from pyrula_runtime.engine.lanes import Lanes
 from pyrula_runtime.stores.protocol import Store
 
@@ -23,14 +27,19 @@ class Renewal:
         self._lock_ttl_ms = lock_ttl_ms
 
     async def act(self) -> None:
-        """Renew every lock once."""
+        """Renew every lock once; those of other groups, too, if a group finds the store unavailable."""
         held = self._lanes.held()
-        for start in range(0, len(held), _GROUP):
-            group = held[start : start + _GROUP]
-            renewed = await self._store.renew(group, self._lock_ttl_ms)
-            if renewed.lost:
-                self._lanes.drop([token for token in group if token.run_id in renewed.lost])
-            if renewed.cancelled:
-                self._lanes.cancel(tuple(renewed.cancelled))
-            if renewed.inbox:
-                self._lanes.tell(renewed.inbox)
+        groups = [held[start : start + _GROUP] for start in range(0, len(held), _GROUP)]
+        # of the servers of a cluster one may be away, and what the others have must not lapse for that
+        answers = await asyncio.gather(*map(self._renew, groups), return_exceptions=True)
+        for fault in filter(None, answers):
+            raise fault
+
+    async def _renew(self, group: Sequence[Token]) -> None:
+        renewed = await self._store.renew(group, self._lock_ttl_ms)
+        if renewed.lost:
+            self._lanes.drop([token for token in group if token.run_id in renewed.lost])
+        if renewed.cancelled:
+            self._lanes.cancel(tuple(renewed.cancelled))
+        if renewed.inbox:
+            self._lanes.tell(renewed.inbox)
