@@ -61,6 +61,8 @@ class SkippingLoop(asyncio.SelectorEventLoop):
         self._worked_at_ms = 0
         self._worked_s = 0.0  # how long others were waited for since time last moved
         super().__init__(self._selector_of_ours)
+        # what is due at this very time is due: asyncio's own nanosecond is lost in the time of a long simulation
+        self._clock_resolution = 1e-6
         self._own_files = len(self._selector_of_ours.get_map())
 
     def time(self) -> float:

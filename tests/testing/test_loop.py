@@ -127,3 +127,21 @@ def test_work_in_an_executor_is_known(loop: SkippingLoop) -> None:
 
     assert loop.run_until_complete(executed()) == (True, False)
     loop.run_until_complete(loop.shutdown_default_executor())
+
+
+def test_what_is_due_now_is_done_now_however_long_the_simulation_is() -> None:
+    loop = SkippingLoop()
+    loop.clock.move(200 * 86_400_000)  # seconds of so many digits that asyncio's nanosecond changes nothing
+    done: list[str] = []
+
+    def look(left: int) -> None:
+        if done or not left:
+            loop.stop()
+        else:
+            loop.call_soon(look, left - 1)
+
+    loop.call_at(loop.time(), done.append, "due")
+    look(10)
+    loop.run_forever()
+    loop.close()
+    assert done
