@@ -47,21 +47,21 @@ class Deed:
         if self.act is not Act.fork and (self.step is not None or self.version is not None):
             raise UsageError(f"a step or a version to begin with is for forks, not for runs to be {self.act.done}")
 
-    async def do(self, door: Door, run_id: str, seen: RunSummary | None = None) -> str | None:
-        """Do it; the id of a fork. UsageError if it cannot be."""
+    async def do(self, door: Door, run_id: str, now_ms: int, seen: RunSummary | None = None) -> str | None:
+        """Do it at this wall-clock time; the id of a fork. UsageError if it cannot be."""
         match self.act:
             case Act.cancel:
                 await operating.cancel(door, run_id, seen)
             case Act.pause:
                 await operating.pause(door, run_id, seen)
             case Act.resume:
-                await operating.resume(door, run_id, _now_ms(), seen)
+                await operating.resume(door, run_id, now_ms, seen)
             case Act.requeue:
-                await operating.requeue(door, run_id, _now_ms(), seen)
+                await operating.requeue(door, run_id, now_ms, seen)
             case Act.fork:
                 fork_id = fresh_id(await door.store())
                 start = ForkStart(run_id=fork_id, step=self.step, version=self.version)
-                await operating.fork(door, run_id, start, _now_ms(), seen)
+                await operating.fork(door, run_id, start, now_ms, seen)
                 return fork_id
         return None
 
@@ -90,6 +90,7 @@ class Bulk:
         runs: Iterable[str | RunSummary],
         rate: float | None,
         *,
+        now_ms: Callable[[], int],
         now_s: Callable[[], float] = time.monotonic,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
@@ -100,6 +101,7 @@ class Bulk:
         self._deed = deed
         self._rate = checked_rate(rate)
         self._runs = list({each if isinstance(each, str) else each.run_id: each for each in runs}.values())
+        self._now_ms = now_ms
         self._now_s = now_s
         self._sleep = sleep
         self._due_s: float | None = None
@@ -131,13 +133,9 @@ class Bulk:
         run = self._runs[self.done + self.refused]
         run_id, seen = (run, None) if isinstance(run, str) else (run.run_id, run)
         try:
-            fork_id = await self._deed.do(self._door, run_id, seen)
+            fork_id = await self._deed.do(self._door, run_id, self._now_ms(), seen)
         except UsageError as error:
             self.refused += 1
             return BulkResult(run_id=run_id, refusal=error)
         self.done += 1
         return BulkResult(run_id=run_id, fork_id=fork_id)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

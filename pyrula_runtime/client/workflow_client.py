@@ -287,7 +287,7 @@ class WorkflowClient:
         failure ended the run, or the end of its journal. The new run is pinned as this one is, or to `version`. Its
         steps have idempotency keys of their own.
         """
-        fork_id = await Deed(act=Act.fork, step=step, version=version).do(self._door, run_id)
+        fork_id = await Deed(act=Act.fork, step=step, version=version).do(self._door, run_id, self._now_ms())
         assert fork_id is not None
         return RunHandle(self, (await self._door.record(fork_id)).workflow, fork_id)
 
@@ -334,7 +334,8 @@ class WorkflowClient:
         what `choose` gave; of these one that has changed since then, other than by going on, is left alone. A run that
         refuses does not keep the others: its result says why.
         """
-        return Bulk(self._door, Deed(act=act_of(act), step=step, version=version), runs, rate)
+        deed = Deed(act=act_of(act), step=step, version=version)
+        return Bulk(self._door, deed, runs, rate, now_ms=self._now_ms)
 
     def _now_ms(self) -> int:
         """What time it is to this client: a simulation's has a clock of its own."""

@@ -144,7 +144,15 @@ async def test_runs_are_spaced_evenly_by_a_clock(url: str, monkeypatch: pytest.M
         for _ in runs:
             await ended(store, RunStatus.failed)
         monkeypatch.setattr(store, "amend", slow)
-        going = Bulk(Door(store), Deed(act=Act.requeue), runs, 2, now_s=lambda: clock.now_s, sleep=clock.sleep)
+        going = Bulk(
+            Door(store),
+            Deed(act=Act.requeue),
+            runs,
+            2,
+            now_ms=lambda: 1_000,
+            now_s=lambda: clock.now_s,
+            sleep=clock.sleep,
+        )
         assert [result.refusal async for result in going] == [None] * 5
     assert clock.pauses == [0.4, 0.4, 0.5]  # none after the one that was late, and no burst
 

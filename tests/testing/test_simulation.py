@@ -19,6 +19,7 @@ from pyrula.workflows import (
     RunFailed,
     RunStatus,
     UsageError,
+    WorkflowClient,
     WorkflowContext,
     current_step,
     step,
@@ -264,3 +265,23 @@ def test_nothing_is_left_behind() -> None:
         with Simulation() as simulation:
             simulation.start(simulated_walk, Point(x=1))
     assert set(threading.enumerate()) <= before
+
+
+@workflow
+async def naps_an_hour(ctx: WorkflowContext) -> None:
+    await ctx.sleep(3600)
+
+
+async def _fork(client: WorkflowClient, run_id: str) -> None:
+    await client.fork(run_id, "sleep#1")
+    async for result in client.bulk("fork", [run_id], step="sleep#1"):
+        assert result.refusal is None
+
+
+def test_forks_begin_in_the_time_of_the_simulation() -> None:
+    with Simulation(start=START) as simulation:
+        run = simulation.run(naps_an_hour)
+        simulation.do(lambda client: _fork(client, run.run_id))
+        simulation.advance(timedelta(hours=1))
+        ends = [each.ended for each in simulation.runs]
+        assert ends == [START + timedelta(hours=hours) for hours in (1, 2, 2)]
