@@ -176,7 +176,7 @@ class Schedules:
         found = await store.schedules()
         for record in found.records:
             if record.schedule_id == name:
-                return record, load_state(name, record.record), found.now_ms
+                return record, _state(record), found.now_ms
         known = ", ".join(record.schedule_id for record in found.records)
         hint = f"; the schedules are: {known}" if known else ", nor any other; start a worker whose code declares it"
         raise UsageError(f"no schedule {name!r} in this store{hint}")
@@ -198,8 +198,18 @@ def _declared(state: ScheduleState) -> Declaration:
     return state.declared
 
 
+def _state(record: ScheduleRecord) -> ScheduleState:
+    try:
+        return load_state(record.schedule_id, record.record)
+    except (ValueError, KeyError) as error:
+        raise UsageError(
+            f"schedule {record.schedule_id!r} was written by a newer version of Pyrula, which this one cannot read: "
+            f"use that version here, too"
+        ) from error
+
+
 def _summary(record: ScheduleRecord) -> ScheduleSummary:
-    state = load_state(record.schedule_id, record.record)
+    state = _state(record)
     declared = state.declared
     return ScheduleSummary(
         name=record.schedule_id,

@@ -49,6 +49,16 @@ async def test_they_are_listed(client: WorkflowClient, url: str) -> None:
     assert told.next_ms % HOUR_MS == 0
 
 
+async def test_one_that_a_newer_version_wrote_is_told_in_a_sentence(client: WorkflowClient, url: str) -> None:
+    store = open_store(url)
+    await store.open()
+    await store.put_schedule(ScheduleRecord(schedule_id="report", rev=0, record=b"{}", next_ms=None))
+    await store.close()
+    for ask in (client.schedules.list(), client.schedules.pause("report")):
+        with pytest.raises(UsageError, match="schedule 'report' was written by a newer version of Pyrula"):
+            await ask
+
+
 async def test_one_that_no_code_declares_is_still_told_of(client: WorkflowClient, url: str) -> None:
     await put(url, None)
     (told,) = await client.schedules.list()
