@@ -147,7 +147,8 @@ class Shard(WithWaiting):
         records = events = 0
         while True:
             # a page may be all of keys that were used again since: these are struck off a list, and nothing goes
-            went, settled, is_full = await self._run("purge", limit - records, limit - events, told=tuple)
+            page = await self._run("purge", limit - records, limit - events, told=list)
+            went, settled, is_full = map(int, page)
             records, events = records + went, events + settled
             if not is_full or records >= limit:
                 return records + events
