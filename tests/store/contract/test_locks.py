@@ -125,6 +125,7 @@ async def test_after_an_outage_every_lock_gets_one_more_life_once(store: Store, 
 async def test_an_outage_is_not_forgotten_because_a_renewal_came_before_the_scan(
     store: Store, clock: ManualClock
 ) -> None:
+    await store.beat(worker("w-1"), DAY_MS)  # as workers do before they claim
     mine, others = await claimed(store), await claimed(store, "w-2")
     clock.move(TTL_MS * 2)
     await store.renew([mine.token], TTL_MS)
