@@ -52,9 +52,8 @@ def heard(draft: Draft, child: Child, message: Blocked) -> None:
     begun_ms = draft.now_ms - round(message.for_s * 1000)
     if not child.works or begun_ms < child.freed_ms:
         return  # too late: that block is over
-    gil_held = message.gil_held or bool(child.seen and child.seen.gil_held)
     draft.move(child, ChildEvent.block)
-    _show(draft, child.incarnation, dataclasses.replace(message, gil_held=gil_held))
+    _show(draft, child.incarnation, dataclasses.replace(message, gil_held=message.gil_held or child.mute))
     _announce(draft, child.incarnation)
 
 
@@ -119,7 +118,7 @@ def _climb(draft: Draft, name: str) -> None:
     if event is None or event.stuck_ms == 0:
         return
     if child.blocked is not None:
-        known = dataclasses.replace(child.blocked, for_s=event.stuck_ms / 1000, gil_held=event.gil_held)
+        known = dataclasses.replace(child.blocked, for_s=event.stuck_ms / 1000, gil_held=child.mute)
         _show(draft, name, known)
     limit_ms = ladder.limit_of(event.workflow, child.limits_ms, policy)
     for rung in ladder.climb(child.rung, ladder.rung_at(event.stuck_ms, policy, limit_ms)):
@@ -130,8 +129,8 @@ def _climb(draft: Draft, name: str) -> None:
 def _warned(draft: Draft, child: Child, event: LaneSeen) -> None:
     draft.move(child, ChildEvent.block)
     if child.blocked is None:
-        _show(draft, child.incarnation, _from_outside(event))
-    if event.gil_held:
+        _show(draft, child.incarnation, _from_outside(event, gil_held=child.mute))
+    if child.mute:
         draft.do(TakeStack(incarnation=child.incarnation, thread_id=event.thread_id))
     elif child.blocked is None:
         draft.do(Send(incarnation=child.incarnation, message=Dump()))
@@ -154,7 +153,7 @@ def _evacuated(draft: Draft, child: Child, event: LaneSeen) -> None:
     """With the GIL free the child itself hands back what it holds, else the clerk is told to (`standing`)."""
     if event.unknown:
         return  # see standing
-    by = "the clerk hands" if event.gil_held else "it hands"
+    by = "the clerk hands" if child.mute else "it hands"
     text = f"{child.title} is blocked for {exits.lasted(event.stuck_ms)}: {by} back its other turns, uncharged"
     draft.say(text, logging.WARNING, event="lane:evacuates", slot=child.slot, run_id=event.run_id)
 
@@ -174,7 +173,7 @@ _ON_RUNG: Mapping[Rung, Callable[[Draft, Child, LaneSeen], None]] = {
 }
 
 
-def _from_outside(event: LaneSeen) -> Blocked:
+def _from_outside(event: LaneSeen, *, gil_held: bool) -> Blocked:
     return Blocked(
         incarnation=event.incarnation,
         run_id=event.run_id,
@@ -184,7 +183,7 @@ def _from_outside(event: LaneSeen) -> Blocked:
         for_s=event.stuck_ms / 1000,
         line="",
         stack="",
-        gil_held=event.gil_held,
+        gil_held=gil_held,
     )
 
 

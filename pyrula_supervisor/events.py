@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyrula_runtime.core.standstill import MUTE, Verdict
+from pyrula_runtime.core.standstill import Verdict
 from pyrula_runtime.wire import (
     Blocked,
     Buried,
@@ -108,11 +108,6 @@ class LaneSeen:
     thread_id: int = 0  # the kernel's, of the thread that executes it; 0: the lane's
     lock_ms: int = 0
     unknown: bool = False
-
-    @property
-    def gil_held(self) -> bool:
-        """Whether no thread of the worker can speak."""
-        return self.verdict in MUTE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

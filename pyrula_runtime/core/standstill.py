@@ -36,8 +36,11 @@ STARVED_WAIT_SHARE = 0.5
 STARVED_CPU_SHARE = 0.1
 # of the time in which it had a CPU or did not want one, a computing thread computed at least this share
 COMPUTING_SHARE = 0.5
-# who waits for the GIL wakes up every switch interval (1 ms here, 5 ms in Python): slices per ms, with ample reserve
+# who waits for the GIL wakes up every switch interval (1 ms here, 5 ms in Python): slices per ms in which it did not
+# wait for a CPU as well, with ample reserve
 WAITING_SLICES_PER_MS = 1 / 25
+# one slice may be the wake-up of a thread that is merely late, and the next the rest of its work
+WAITING_SLICES_LEAST = 3
 # and only looks whether it is free, for some hundredths of a ms: computing on a busy host gives as many slices, longer
 WAITING_SLICE_MS = 0.2
 _STOPPED = frozenset("Tt")
@@ -117,9 +120,8 @@ class _Use:
         self.computes = known and cpu_ms > 0 and cpu_ms >= COMPUTING_SHARE * (span_ms - self.wait_ms)
         slices = after.slices - before.slices
         only_looks = cpu_ms <= WAITING_SLICE_MS * slices
-        self.wants_gil = (
-            known and only_looks and not self.computes and slices >= max(1.0, WAITING_SLICES_PER_MS * span_ms)
-        )
+        enough = max(WAITING_SLICES_LEAST, WAITING_SLICES_PER_MS * (span_ms - self.wait_ms))
+        self.wants_gil = known and only_looks and not self.computes and slices >= enough
 
 
 class _Between:
@@ -146,7 +148,8 @@ _TABLE: tuple[tuple[Verdict, Callable[[_Between], bool]], ...] = (
     (Verdict.frozen, lambda it: it.frozen),
     (Verdict.stopped, lambda it: it.lane.stopped or it.watch.stopped),
     (Verdict.collecting, lambda it: it.gc_ms > 0 and it.gc_ms >= COLLECTING_SHARE * it.span_ms),
-    (Verdict.starved, lambda it: it.lane.starved or it.watch.starved),
+    # a lane that computes had its CPU, however long the watchdog had to wait for one
+    (Verdict.starved, lambda it: it.lane.starved or (it.watch.starved and not it.lane.computes)),
     (Verdict.held_elsewhere, lambda it: it.mute and (not it.same or it.lane.wants_gil)),
     (Verdict.held_on_cpu, lambda it: it.mute and it.lane.computes),
     (Verdict.held_waiting, lambda it: it.mute),

@@ -81,6 +81,18 @@ RECORDED = {
     "a loop in Python": (after(lane=("R", 808, 194, 60)), Verdict.blocked),
     "a loop in Python that shares its CPU": (after(lane=("R", 200, 700, 60)), Verdict.blocked),
     "a regular expression": (after(lane=COMPUTES, watch=WANTS_GIL, **MUTE_MS), Verdict.held_on_cpu),
+    "a regular expression beside twelve hogs": (
+        after(lane=("R", 148, 861, 72), watch=("S", 5.8, 130, 826), **MUTE_MS),
+        Verdict.held_on_cpu,
+    ),
+    "a regular expression whose watchdog waits for a CPU as well": (
+        after(lane=("R", 120, 860, 40), watch=("R", 2, 800, 12), **MUTE_MS),
+        Verdict.held_on_cpu,
+    ),
+    "a watchdog that got hardly a CPU beside a loop": (
+        after(lane=("R", 120, 860, 40), watch=("R", 0.1, 950, 2), **MUTE_MS),
+        Verdict.blocked,
+    ),
     "a regular expression, short so far": (after(lane=COMPUTES, watch=WANTS_GIL, beat_age_ms=900), Verdict.blocked),
     "a regular expression whose wait for a CPU is not added up yet": (
         after(lane=("R", 300, 20, 60), watch=WANTS_GIL, **MUTE_MS),

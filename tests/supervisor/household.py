@@ -24,7 +24,7 @@ from pyrula.workflows.sync import WorkflowClient
 from pyrula_runtime.stores.opening import open_store
 from tests.supervisor.lines import environ_of
 
-LIMIT_S = 30.0
+LIMIT_S = 60.0  # only a failing test waits so long
 
 APP = '''
 """Workflows that execute what they are given."""
@@ -122,11 +122,13 @@ class Household:
 
     def said(self, pattern: str) -> re.Match[str]:
         """The next line of the log that fits, from what has not been asked for yet."""
-        while (line := self._coming.get(timeout=LIMIT_S)) is not None:
-            self.lines.append(line)
-            if found := re.search(pattern, line):
-                return found
-        raise AssertionError(f"it ended without saying {pattern!r}:\n" + "\n".join(self.lines))
+        with contextlib.suppress(queue.Empty):
+            while (line := self._coming.get(timeout=LIMIT_S)) is not None:
+                self.lines.append(line)
+                if found := re.search(pattern, line):
+                    return found
+            raise AssertionError(f"it ended without saying {pattern!r}:\n" + "\n".join(self.lines))
+        raise AssertionError(f"nothing came for {LIMIT_S:.0f} s, {pattern!r} was awaited:\n" + "\n".join(self.lines))
 
     def ready(self, count: int = 2) -> dict[int, int]:
         """Wait until so many workers have become ready: their pids by slot."""

@@ -52,6 +52,9 @@ async def waiting(ctx, seconds: float) -> int:
     return await ctx.step(waits, seconds)
 """
 
+# whoever keeps a processor does so beside one other such test at most
+COMPUTES = pytest.mark.xdist_group("processor")
+
 
 def hurried(folder: Path, **policy: Any) -> Any:
     """A supervisor with that ladder."""
@@ -114,6 +117,7 @@ def test_a_block_is_named_and_a_surge_takes_over(house: Household) -> None:
     assert house.stop() == 0
 
 
+@COMPUTES
 def test_a_run_that_holds_the_gil_is_named_charged_and_put_in_quarantine(house: Household) -> None:
     house.ready()
     with house.client() as client:
@@ -137,6 +141,7 @@ def test_a_run_that_holds_the_gil_is_named_charged_and_put_in_quarantine(house: 
     assert house.stop() == 0
 
 
+@COMPUTES
 def test_a_thread_that_holds_the_gil_is_told_from_the_lane(tmp_path: Path) -> None:
     with hurried(tmp_path, procs=1) as house, house.client() as client:
         house.ready(1)
@@ -149,6 +154,7 @@ def test_a_thread_that_holds_the_gil_is_told_from_the_lane(tmp_path: Path) -> No
         assert {each["run_id"] for each in incidents(house, "block")} == {guilty.run_id}
 
 
+@COMPUTES
 def test_an_isolated_turn_that_holds_the_gil_is_told_from_the_lane(tmp_path: Path) -> None:
     with hurried(tmp_path, procs=1, app=APP + WAITING + APART) as house, house.client() as client:
         house.ready(1)
@@ -161,6 +167,7 @@ def test_an_isolated_turn_that_holds_the_gil_is_told_from_the_lane(tmp_path: Pat
         assert {each["run_id"] for each in incidents(house, "block")} == {guilty.run_id}
 
 
+@COMPUTES
 def test_a_worker_that_keeps_the_stores_lock_with_the_gil_is_killed_at_once(tmp_path: Path) -> None:
     """Or the host would stand still until the limit. One such kill proves nothing; in a cell the third does."""
     with hurried(tmp_path) as house, house.client() as client:

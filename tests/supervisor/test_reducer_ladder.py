@@ -83,6 +83,19 @@ def test_a_mute_child_is_looked_at_by_signal_and_named_with_its_line() -> None:
     assert on.child(worker).state is ChildState.ready
 
 
+@pytest.mark.parametrize("verdict", [Verdict.starved, Verdict.collecting, Verdict.observer_late])
+def test_a_look_that_cannot_tell_does_not_unsay_that_the_gil_is_held(verdict: Verdict) -> None:
+    on = running(procs=1)
+    (worker,) = on.of()
+    stuck(on, worker, 1_500, HELD, thread_id=77)
+    stuck(on, worker, 2_000, verdict, thread_id=77)
+    assert on.done(TakeStack) == [TakeStack(incarnation=worker.name, thread_id=77)]
+    stuck(on, worker, 2_250, verdict, thread_id=77)
+    assert "with the GIL held by run r1 (order, step charge)" in on.logged
+    stuck(on, worker, 30_000, verdict, thread_id=77)
+    assert "the clerk hands back its other turns" in on.logged
+
+
 def test_a_surge_comes_beside_a_stuck_worker_and_takes_its_place() -> None:
     on = running(procs=2)
     worker = on.of(slot=1)[0]
