@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.processes import descendants, send_all
 from benchmarks.tape import VARIABLE, Note, Tape
 
 CHECKOUT = Path(__file__).parents[1]
@@ -105,8 +106,9 @@ class Home:
         return self._log(process).read_text(errors="replace")
 
     def end(self) -> None:
-        """End every process that still runs: asked first, then killed."""
+        """End every process that still runs, and whom it has started: asked first, then killed."""
         alive = [process for process in self._started if process.poll() is None]
+        started_by_them = [pid for process in alive for pid in descendants(process.pid)]
         for process in alive:
             process.send_signal(signal.SIGTERM)
         deadline = time.monotonic() + _END_S
@@ -115,6 +117,7 @@ class Home:
                 process.wait(max(0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 self.kill(process)
+        send_all(started_by_them, signal.SIGKILL)
 
     def _environ(self) -> dict[str, str]:
         """What processes see: nothing of the caller's but the path, and a home of their own."""
