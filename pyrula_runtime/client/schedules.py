@@ -30,6 +30,8 @@ MOST_TIMES = 10_000
 # runs that a backfill submits side by side
 _PAGE = 50
 _EPOCH = datetime.fromtimestamp(0, UTC)
+# calendars end with the year 9999; a schedule may come but once in 41 years (core.cron), and zones are asked days ahead
+_LAST = datetime(9900, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,13 +144,21 @@ class Schedules:
         return tuple(_local(nominal_ms, declared) for nominal_ms in found)
 
     async def next(self, name: str, count: int = 5) -> tuple[datetime, ...]:
-        """The next times, jitter left aside, in the time zone of the schedule; whether or not it is paused."""
+        """The next times, jitter left aside, in the time zone of the schedule; whether or not it is paused.
+
+        UsageError if there are not as many before the year 9900.
+        """
         _check_count(count)
         _, state, now_ms = await self._read(name)
         declared, found = _declared(state), list[datetime]()
         nominal_ms = max(state.after_ms, now_ms)
         while len(found) < count:
             nominal_ms = timing_of(declared).next_ms(nominal_ms)
+            if nominal_ms > _ms(_LAST):
+                raise UsageError(
+                    f"schedule {name!r} comes only {len(found):,} times before the year {_LAST.year}, and {count:,} "
+                    f"were asked for; ask for less"
+                )
             found.append(_local(nominal_ms, declared))
         return tuple(found)
 
@@ -183,8 +193,8 @@ class Schedules:
 
 
 def _check_moment(moment: object) -> None:
-    if not isinstance(moment, datetime) or moment.utcoffset() is None or moment < _EPOCH:
-        raise UsageError(f"{moment!r} must be a datetime since 1970 that says its time zone")
+    if not isinstance(moment, datetime) or moment.utcoffset() is None or not _EPOCH <= moment <= _LAST:
+        raise UsageError(f"{moment!r} must be a datetime from 1970 to {_LAST.year} that says its time zone")
 
 
 def _check_count(count: object) -> None:

@@ -125,6 +125,15 @@ async def test_the_next_times_in_its_own_zone(client: WorkflowClient, url: str) 
     assert [later - earlier for earlier, later in pairwise(found)] == [timedelta(days=1)] * 2
 
 
+@pytest.mark.parametrize("cron", ["@yearly", "0 0 29 2 *", "0 0 31 12 */7"])
+async def test_more_times_than_calendars_have_are_refused(client: WorkflowClient, url: str, cron: str) -> None:
+    await put(url, Schedule(cron=cron, timezone="Europe/Berlin"))
+    with pytest.raises(
+        UsageError, match=r"comes only [1-7],?\d{3} times before the year 9900, and 10,000 were asked for"
+    ):
+        await client.schedules.next("report", 10_000)
+
+
 async def test_one_is_forgotten(client: WorkflowClient, url: str) -> None:
     await put(url)
     await client.schedules.drop("report")
@@ -143,8 +152,9 @@ NOW = datetime.now(UTC)
         (lambda of: of.pause("reprot"), "no schedule 'reprot' in this store; the schedules are: report"),
         (lambda of: of.next("report", 0), "count is 0"),
         (lambda of: of.next("report", True), "count is True"),
-        (lambda of: of.times("report", datetime(2026, 1, 1), NOW), "must be a datetime since 1970 that says"),
-        (lambda of: of.times("report", datetime(1969, 1, 1, tzinfo=UTC), NOW), "must be a datetime since 1970"),
+        (lambda of: of.times("report", datetime(2026, 1, 1), NOW), "must be a datetime from 1970 to 9900 that says"),
+        (lambda of: of.times("report", datetime(1969, 1, 1, tzinfo=UTC), NOW), "must be a datetime from 1970 to 9900"),
+        (lambda of: of.times("report", NOW, datetime.max.replace(tzinfo=UTC)), "must be a datetime from 1970 to 9900"),
         (lambda of: of.times("report", NOW - timedelta(days=999), NOW), "comes more than 10,000 times in between"),
         (lambda of: of.backfill("report", NOW, NOW + timedelta(days=1)), "a backfill is for times that are over"),
     ],
