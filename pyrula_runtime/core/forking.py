@@ -24,9 +24,11 @@ from pyrula_runtime.core.entries import (
     Forked,
     OpEntry,
     OpKind,
+    ReplayedEntry,
     Started,
     Withdrawn,
     in_force,
+    is_own_doing,
     requeue_from,
 )
 from pyrula_runtime.core.errors import UsageError
@@ -41,12 +43,23 @@ def fork_from(run_id: str, journal: Sequence[Entry], step: str | None, failed_op
 
     `step` is an operation's id (`charge#1`), or its name if there is one alone of that name; its first entry is the
     first that the fork has not. None: where a requeue would go on, at `failed_op` or the journal's end.
+
+    What the body did by itself right before that is left out, too, and done again: with half of it on record, a patch
+    that the body asks for there would be taken for one of new code, and the fork sent the old way.
     """
-    if step is None:
-        return requeue_from(journal, failed_op)
+    counting = in_force(journal)
+    position = requeue_from(journal, failed_op) if step is None else _first_of(run_id, counting, step)
+    before = [each for each in counting if each[0] < position]
+    if any(at == position and is_own_doing(entry) for at, entry in counting):
+        while before and is_own_doing(before[-1][1]):
+            position, _ = before.pop()
+    return position
+
+
+def _first_of(run_id: str, counting: Sequence[tuple[int, ReplayedEntry]], step: str) -> int:
     first: dict[str, int] = {}
     named: set[str] = set()
-    for position, entry in in_force(journal):
+    for position, entry in counting:
         if isinstance(entry, OpEntry):
             first.setdefault(entry.op.op_id, position)
             if entry.op.name == step:

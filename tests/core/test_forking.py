@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from pyrula_runtime.core.cursor import Cursor
+from pyrula_runtime.core.cursor import Answer, Cursor
 from pyrula_runtime.core.entries import Completed, Entry, Forked, Op, OpKind, Requeued, Started
 from pyrula_runtime.core.errors import UsageError
 from pyrula_runtime.core.forking import copied, copied_message, fork_from, signals_again
 from pyrula_runtime.core.tree import OnEnd
-from tests.core.journals import attempt, cancel, completed, failed, op
+from tests.core.journals import attempt, cancel, completed, failed, op, patch, withdrawn
 
 A, B, C, A2 = completed("a#1"), failed("b#1"), completed("c#1"), completed("a#2")
 JOURNAL: list[Entry] = [A, B, C, A2]
@@ -43,6 +43,28 @@ def test_what_a_requeue_voided_is_not_where_a_step_is() -> None:
 def test_a_step_that_is_not_one_is_refused(step: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         fork_from("r", JOURNAL, step, None)
+
+
+def mark(name: str) -> Completed:
+    return Completed(op=patch(name), at_ms=0, value=None)
+
+
+@pytest.mark.parametrize("step", ["y#1", "b#1"])
+def test_a_fork_from_a_patch_goes_the_new_way_as_the_first_run_did(step: str) -> None:
+    journal: list[Entry] = [A, mark("x"), withdrawn("b#1"), mark("y"), A2]
+    assert fork_from("r", journal, step, None) == 1
+    cursor = Cursor([A])
+    for op_id in ("a#1", "b#1"):
+        cursor.ask(op(op_id))
+    cursor.replay_next()
+    assert cursor.mark(patch("x")) is Answer.perform
+    assert cursor.withdraw(op("b#1"))
+    assert cursor.mark(patch("y")) is Answer.perform
+
+
+def test_what_the_body_did_before_an_outcome_is_copied() -> None:
+    assert fork_from("r", [A, mark("x"), withdrawn("b#1"), A2], "a#2", None) == 3
+    assert fork_from("r", [mark("x"), mark("y"), A], "y", None) == 0
 
 
 def test_a_long_journal_is_not_told_in_full() -> None:
