@@ -4,6 +4,10 @@ A crash may cost time and repeat steps, but must not change what comes of runs. 
 the story gives, and of each run its end and the outcome of each of its operations. Not compared are times, failed
 attempts and the order of outcomes: steps that run side by side end in any order.
 
+A run that is cancelled before its code begins has no operations. If its worker crashes first, the next one cannot know
+that no code has run, so it lets the code unwind. Of a run that is cancelled in both plays, and whose code ran in one of
+them alone, only the end is compared.
+
 The story is played undisturbed twice: what differs then already is no matter of crashes, but of code that does not
 repeat itself.
 """
@@ -11,17 +15,27 @@ repeat itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from pyrula_runtime.core.entries import Completed, Failed, Withdrawn, in_force
+from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.engine.payloads import PLAIN
 from pyrula_runtime.testing.simulation import START, Simulation
 from pyrula_runtime.workflows.registry import AnyWorkflow
 
 Story = Callable[[Simulation], Any]
-# what came of a play: a name of each thing, and its value
-_Outcomes = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcomes:
+    """What came of a play: how all ended, the operations of each run, and which runs were cancelled; all by names."""
+
+    ends: dict[str, Any]
+    operations: dict[str, dict[str, Any]]
+    cancelled: set[str]
+
 
 # differences that a message tells of one play, and plays of which it tells
 _TOLD, _TOLD_PLAYS = 4, 5
@@ -62,7 +76,7 @@ def crash_everywhere(
                 if 0 < crash_at <= len(simulation.places):
                     error.add_note(f"This was with a crash at place {crash_at}, {simulation.places[crash_at - 1]}.")
                 raise
-            return dict(_outcomes(simulation, value)), simulation.places
+            return _outcomes(simulation, value), simulation.places
 
     expected, places = played(0)
     again, _ = played(0)
@@ -89,27 +103,46 @@ def crash_everywhere(
     return places
 
 
-def _outcomes(simulation: Simulation, value: Any) -> Iterator[tuple[str, Any]]:
-    yield "the story's value", value
+def _outcomes(simulation: Simulation, value: Any) -> _Outcomes:
+    outcomes = _Outcomes({"the story's value": value}, {}, set())
     for run in simulation.runs:
         record = simulation.record_of(run.run_id)
         name = f"run {run.run_id} of {run.workflow!r}"
-        yield f"{name}: status", run.status.value
-        yield f"{name}: result", None if record.result is None else PLAIN.load_json(record.result)
-        yield f"{name}: error", None if run.error is None else str(run.error)
-        entries = [PLAIN.load_entry(raw) for raw in simulation.journal_of(run.run_id)]
-        for _, entry in in_force(entries):
-            if isinstance(entry, Completed):
-                yield f"{name}: {entry.op}", entry.value
-            elif isinstance(entry, Failed):
-                yield f"{name}: {entry.op}", str(entry.error)
-            elif isinstance(entry, Withdrawn):
-                yield f"{name}: {entry.op}", "withdrawn"
+        outcomes.ends[f"{name}: status"] = run.status.value
+        outcomes.ends[f"{name}: result"] = None if record.result is None else PLAIN.load_json(record.result)
+        outcomes.ends[f"{name}: error"] = None if run.error is None else str(run.error)
+        outcomes.operations[name] = dict(_operations(name, simulation.journal_of(run.run_id)))
+        if run.status is RunStatus.cancelled:
+            outcomes.cancelled.add(name)
+    return outcomes
 
 
-def _differences(expected: _Outcomes, outcomes: _Outcomes) -> str:
+def _operations(name: str, journal: Sequence[bytes]) -> Iterator[tuple[str, Any]]:
+    for _, entry in in_force([PLAIN.load_entry(raw) for raw in journal]):
+        if isinstance(entry, Completed):
+            yield f"{name}: {entry.op}", entry.value
+        elif isinstance(entry, Failed):
+            yield f"{name}: {entry.op}", str(entry.error)
+        elif isinstance(entry, Withdrawn):
+            yield f"{name}: {entry.op}", "withdrawn"
+
+
+def _compared(outcomes: _Outcomes, with_those: _Outcomes) -> dict[str, Any]:
+    """What is compared of a play with another one, by name."""
+    compared = dict(outcomes.ends)
+    for run, operations in outcomes.operations.items():
+        never_began = run in outcomes.cancelled & with_those.cancelled and not with_those.operations[run]
+        compared |= {} if never_began else operations
+    return compared
+
+
+def _differences(expected_outcomes: _Outcomes, other_outcomes: _Outcomes) -> str:
     """In words; empty if there are none."""
     nothing = "nothing"
+    expected, outcomes = (
+        _compared(expected_outcomes, other_outcomes),
+        _compared(other_outcomes, expected_outcomes),
+    )
     names = list(dict.fromkeys([*expected, *outcomes]))
     told = [
         f"{name} is {_shown(outcomes.get(name, nothing))} instead of {_shown(expected.get(name, nothing))}"

@@ -11,6 +11,7 @@ import pytest
 
 from pyrula.testing import CrashNotSurvived, Simulation, attempts, crash_everywhere
 from pyrula.workflows import (
+    ChildFailed,
     RunStatus,
     StepFailed,
     StepTimeout,
@@ -110,6 +111,25 @@ async def crashing_counter(ctx: WorkflowContext) -> int:
 FLOWS = pytest.mark.parametrize("flow", [crashing_async, crashing_plain])
 
 
+@workflow
+async def crashing_unwinding(ctx: WorkflowContext) -> None:
+    try:
+        await ctx.sleep(3600)
+    finally:
+        await ctx.step(next_number)
+
+
+@workflow
+async def crashing_giver_up(ctx: WorkflowContext) -> str:
+    child = ctx.start_child(crashing_unwinding)
+    await child.cancel()
+    try:
+        await child.result()
+    except ChildFailed as failed:
+        return failed.status
+    return ""
+
+
 @FLOWS
 def test_a_crash_anywhere_changes_nothing(flow: Any) -> None:
     places = crash_everywhere(lambda simulation: simulation.run(flow).result())
@@ -162,6 +182,23 @@ def test_fakes_begin_anew_in_every_play() -> None:
     fakes = {next_number: attempts(ConnectionError, 7)}
     places = crash_everywhere(lambda simulation: simulation.run(crashing_counter).status, fakes=fakes)
     assert "after attempt 1 of step 'next_number'" in places
+
+
+def test_a_child_that_is_cancelled_before_its_code_begins_is_no_false_alarm() -> None:
+    places = crash_everywhere(lambda simulation: simulation.run(crashing_giver_up).result())
+    assert places.count("after the store was asked to claim") >= 3
+
+
+def test_operations_of_cancelled_runs_whose_code_has_begun_are_compared() -> None:
+    def story(simulation: Simulation) -> None:
+        global numbers
+        numbers = itertools.count(1)
+        run = simulation.start(crashing_unwinding)
+        run.cancel()
+        assert run.finish().status is RunStatus.cancelled
+
+    with pytest.raises(CrashNotSurvived, match=r"step 'next_number' \(next_number#1\) is 2 instead of 1"):
+        crash_everywhere(story)
 
 
 def test_a_storys_own_failure_says_at_which_crash_it_was() -> None:
