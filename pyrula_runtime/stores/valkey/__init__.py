@@ -6,10 +6,10 @@ is atomic, one round trip, and the same on one server and on a cluster. Scripts 
 write come in as arguments, decided by the core. On one server there is one shard: a server runs one script at a time,
 so splitting its queue would buy nothing and cost the order of submission. In a cluster there are 64.
 
-Modules. `shard` has the verbs at one tag; `store` opens and hears; `front` leads each verb to the shards that it is
-about, with `submitting` for keys, `leasing`, `outbox` and `front_waiting` for what their names say. What a handle knows
-of its shards stands in `lookout` (where a claim looks), `claimed` (where it may hold runs) and `dues` (when something
-is due): hints, all of them, that save calls.
+Modules. `shard` has the verbs at one tag, `shards` says which there are; `store` opens and hears; `front` leads each
+verb to the shards that it is about, and is made of `claims`, `submitting` (keys), `leasing`, `timers` and `outbox`.
+What a handle knows of its shards stands in `lookout` (where a claim looks), `claimed` (where it may hold runs) and
+`dues` (when something is due): hints, all of them, that save calls.
 
 Shards. The number is the end of a run's id (`places`), so nothing is looked up to find a run, and another number of
 shards moves none: all that there ever were are served. What there is once (workers, leases, schedules, events) is in

@@ -1,184 +1,121 @@
 """Each verb led to the shards it is about, and what several shards answer put together.
 
-With one shard every verb is passed on as it is. With more, order and limits hold within a shard: claims take the oldest
-of each shard in turn, scans the longest lapsed of each.
+What is more than a way and a sum stands in parts of its own: `claims`, `submitting` for keys, `leasing`, `timers` and
+the `outbox`. With one shard every verb is passed on as it is. With more, order and limits hold within a shard: claims
+take the oldest of each shard in turn, scans the longest lapsed of each.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from pyrula_runtime.core.errors import StoreUnavailable
 from pyrula_runtime.core.locks import Token
-from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.core.status import Moves, RunStatus
 from pyrula_runtime.stores import protocol as p
-from pyrula_runtime.stores.valkey import requests
+from pyrula_runtime.stores.clock import Clock, SystemClock
 from pyrula_runtime.stores.valkey.answers import Ended
 from pyrula_runtime.stores.valkey.claimed import Claimed
-from pyrula_runtime.stores.valkey.front_waiting import FrontWaiting
-from pyrula_runtime.stores.valkey.layout import Layout
+from pyrula_runtime.stores.valkey.claims import Claims
+from pyrula_runtime.stores.valkey.dues import Dues
 from pyrula_runtime.stores.valkey.leasing import Leasing
 from pyrula_runtime.stores.valkey.lookout import Lookout
 from pyrula_runtime.stores.valkey.outbox import Outbox
 from pyrula_runtime.stores.valkey.places import FIRST, new_run_id, shard_of_run
 from pyrula_runtime.stores.valkey.shard import Shard
+from pyrula_runtime.stores.valkey.shards import Shards
 from pyrula_runtime.stores.valkey.submitting import Submitting
+from pyrula_runtime.stores.valkey.timers import Timers
+from pyrula_runtime.stores.valkey.wakes import Listeners, Wanted
 
-if TYPE_CHECKING:
-    from pyrula_runtime.stores.valkey.wakes import Wanted
-
-log = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 Element = TypeVar("Element")
 Key = TypeVar("Key", bound=Hashable)
 
 
-class Front(Submitting, Leasing, Outbox, FrontWaiting):
-    """The verbs of a store of several shards."""
+class Front:
+    """The verbs of a store of several shards; leases live for `lease_ttl_ms`, or as long as workers ask for."""
 
-    lookout: Lookout
-    claimed: Claimed
-    wanted: Wanted
-    _layout: Layout
-
-    def shard(self, number: int) -> Shard:
-        """The shard of this number."""
-        raise NotImplementedError
-
-    def _ring(self) -> None:
-        """There is more to claim than a claim has brought."""
-        raise NotImplementedError
-
-    def _by_server(self) -> list[list[int]]:
-        """The shards of each server, in their order; silence is measured in the first of each."""
-        raise NotImplementedError
-
-    def _of(self, run_id: str) -> Shard:
-        return self.shard(shard_of_run(run_id))
-
-    def _all(self) -> list[Shard]:
-        return [self.shard(number) for number in range(self._layout.most)]
+    def __init__(
+        self, shards: Shards, outbox: Outbox, listeners: Listeners, clock: Clock | None, lease_ttl_ms: int | None
+    ) -> None:
+        self.wanted, self.lookout, self.dues = Wanted(), Lookout(), Dues(clock)
+        self._shards, self._outbox, self._listeners = shards, outbox, listeners
+        self._claimed = Claimed()
+        self._claims = Claims(shards, self.wanted, self.lookout, self._claimed, listeners.ring)
+        self._leasing = Leasing(shards, self.wanted, self.lookout, listeners, lease_ttl_ms)
+        self._submitting = Submitting(shards, (clock or SystemClock()).wall_ms)
+        self._timers = Timers(shards, self.dues)
 
     @property
     def shards(self) -> int:
         """How many shards there are to be looked at."""
-        return self._layout.most
+        return self._shards.most
+
+    def shard(self, number: int) -> Shard:
+        """The shard of this number."""
+        return self._shards.shard(number)
+
+    def tag(self, shard: int) -> str:
+        """What the keys and channels of a shard begin with."""
+        return self._shards.tag(shard)
 
     def new_run_id(self, now_ms: int, entropy: bytes, key: str | None = None) -> str:
         """A run's id, with its shard's number if there are several."""
-        return new_run_id(now_ms, entropy, key, self._layout.count)
-
-    # claims
-
-    def claim(self, request: p.ClaimRequest) -> Awaitable[tuple[p.Claim, ...]]:
-        if self._layout.most > 1:
-            return self._claim_around(request)
-        self.wanted.note(request, FIRST)
-        return self.shard(FIRST).claim(request)
-
-    async def _claim_around(self, request: p.ClaimRequest) -> tuple[p.Claim, ...]:
-        lines = frozenset(requests.lines(request))
-        taken: list[p.Claim] = []
-        fault: StoreUnavailable | None = None
-        where = self.lookout.candidates(lines, self._layout.most, everywhere=request.suspects)
-        while where and len(taken) < request.limit:
-            asked = _shared(request.limit - len(taken), where)
-            answers = await asyncio.gather(*[self._claim(request, lines, *each) for each in asked])
-            where = where[len(asked) :]
-            for (number, limit), answer in zip(asked, answers, strict=True):
-                if isinstance(answer, StoreUnavailable):
-                    fault = answer
-                    continue
-                taken += answer
-                if len(answer) == limit:
-                    where.append(number)
-        if fault is not None:
-            if not taken:
-                raise fault
-            # what the others gave must not be lost; what this one may have given is found among what is held here
-            log.debug("a shard did not answer a claim: %s", fault)
-        return tuple(taken)
-
-    async def _claim(
-        self, request: p.ClaimRequest, lines: frozenset[str], number: int, limit: int
-    ) -> tuple[p.Claim, ...] | StoreUnavailable:
-        self.wanted.note(request, number)
-        begun = self.lookout.begin(number)
-        self.claimed.begin(number)
-        try:
-            taken = await self.shard(number).claim(replace(request, limit=limit))
-        except StoreUnavailable as error:
-            return error
-        self.claimed.answered(number, len(taken))
-        self.lookout.took(number, lines, begun, all_asked=len(taken) == limit)
-        return taken
-
-    def commit(self, commit: p.Commit) -> asyncio.Future[p.Committed]:
-        committed = self._commit(commit)
-        if commit.effects:
-            self._carry_after(shard_of_run(commit.token.run_id), commit.effects, committed)
-        return committed
-
-    def _commit(self, commit: p.Commit) -> asyncio.Future[p.Committed]:
-        number = shard_of_run(commit.token.run_id)
-        shard, request = self.shard(number), commit.claim
-        if request is None:
-            return shard.commit(commit)
-        if self._layout.most == 1:
-            self.wanted.note(request, FIRST)
-            return shard.commit(commit)
-        lines = frozenset(requests.lines(request))
-        if not self.lookout.may_follow(number, lines, self._layout.most):
-            # the claim loop looks at the other shards, and has the slot that comes free
-            self._ring()
-            return shard.commit(replace(commit, claim=None))
-        self.wanted.note(request, number)
-        begun, limit = self.lookout.begin(number), request.limit
-        self.claimed.begin(number)
-        committed = shard.commit(commit)
-
-        def look(done: asyncio.Future[p.Committed]) -> None:
-            if done.cancelled() or done.exception() is not None:
-                return
-            self.claimed.answered(number, len(done.result().claims))
-            if done.result().append is not p.Append.done:
-                return
-            is_full = len(done.result().claims) == limit
-            self.lookout.took(number, lines, begun, all_asked=is_full)
-            if not is_full and self.lookout.candidates(lines, self._layout.most):
-                self._ring()
-
-        committed.add_done_callback(look)
-        return committed
+        return new_run_id(now_ms, entropy, key, self._shards.layout.count)
 
     # one run
 
+    def submit(self, run: p.NewRun) -> Awaitable[p.Submitted]:
+        return self._submitting.submit(run)
+
+    def commit(self, commit: p.Commit) -> asyncio.Future[p.Committed]:
+        committed = self._claims.commit(commit)
+        if commit.effects:
+            self._outbox.carry_after(shard_of_run(commit.token.run_id), commit.effects, committed)
+        return committed
+
     def release(self, release: p.Release) -> Awaitable[bool]:
-        released = self._of(release.token.run_id).release(release)
+        released = self._shards.of(release.token.run_id).release(release)
         if release.effects:
-            self._carry_after(shard_of_run(release.token.run_id), release.effects, released)
+            self._outbox.carry_after(shard_of_run(release.token.run_id), release.effects, released)
         return released
 
     def amend(self, amendment: p.Amendment) -> Awaitable[bool]:
-        amended = self._of(amendment.run_id).amend(amendment)
+        amended = self._shards.of(amendment.run_id).amend(amendment)
         if not amendment.effects:
             return amended
         written = asyncio.ensure_future(amended)
-        self._carry_after(shard_of_run(amendment.run_id), amendment.effects, written)
+        self._outbox.carry_after(shard_of_run(amendment.run_id), amendment.effects, written)
         return written
 
+    def deliver(self, message: p.Message, moves: Moves) -> Awaitable[p.Delivery]:
+        return self._shards.of(message.run_id).deliver(message, moves)
+
     def read(self, run_id: str) -> Awaitable[p.RunRecord | None]:
-        return self._of(run_id).read(run_id)
+        return self._shards.of(run_id).read(run_id)
 
     def read_journal(self, run_id: str, start: int, max_bytes: int = 1_000_000) -> Awaitable[tuple[bytes, ...]]:
-        return self._of(run_id).read_journal(run_id, start, max_bytes)
+        return self._shards.of(run_id).read_journal(run_id, start, max_bytes)
+
+    def read_inbox(self, run_id: str, after_seq: int) -> Awaitable[tuple[p.Received, ...]]:
+        return self._shards.of(run_id).read_inbox(run_id, after_seq)
+
+    def read_facts(self, run_id: str, after: int, limit: int) -> Awaitable[tuple[p.Fact, ...]]:
+        return self._shards.of(run_id).read_facts(run_id, after, limit)
 
     # many runs
+
+    def claim(self, request: p.ClaimRequest) -> Awaitable[tuple[p.Claim, ...]]:
+        return self._claims.claim(request)
+
+    def wake_due(self, moves: Moves, limit: int) -> Awaitable[p.Woken]:
+        return self._timers.wake_due(moves, limit)
+
+    def carry(self, limit: int) -> Awaitable[int]:
+        return self._outbox.carry(limit)
 
     def renew(self, tokens: Sequence[Token], lock_ttl_ms: int) -> Awaitable[p.Renewed]:
         groups: dict[int, list[Token]] = {}
@@ -190,21 +127,23 @@ class Front(Submitting, Leasing, Outbox, FrontWaiting):
         )
 
     def reclaim_lapsed(self, to_status: RunStatus, lock_ttl_ms: int, limit: int) -> Awaitable[p.Lapsed]:
-        if self._layout.most == 1:
-            return self.shard(FIRST).reclaim_lapsed(to_status, lock_ttl_ms, limit)
+        if self._shards.most == 1:
+            return self._shards.first.reclaim_lapsed(to_status, lock_ttl_ms, limit)
         return self._reclaim_around(to_status, lock_ttl_ms, limit)
 
     async def _reclaim_around(self, to_status: RunStatus, lock_ttl_ms: int, limit: int) -> p.Lapsed:
         run_ids: list[str] = []
         grace = False
-        for numbers in self._by_server():
+        for numbers in self._shards.by_server():
             outage = ""
             for number in numbers:
                 left = limit - len(run_ids)
-                lapsed, outages, left_over = await self.shard(number).reclaim(to_status, lock_ttl_ms, left, outage)
+                lapsed, outages, left_over = await self._shards.shard(number).reclaim(
+                    to_status, lock_ttl_ms, left, outage
+                )
                 outage = outage or f"{number}:{outages}"
                 if left_over:
-                    self._left_over.add(number)
+                    self._outbox.has_left_over(number)
                 run_ids += lapsed.run_ids
                 grace |= lapsed.grace
                 if len(run_ids) >= limit:
@@ -214,20 +153,22 @@ class Front(Submitting, Leasing, Outbox, FrontWaiting):
     def holdings(self, incarnation: str) -> Awaitable[tuple[p.Holding, ...]]:
         if self.lookout.leased is not None and self.wanted.belongs_here(incarnation):
             return self._held_here(incarnation)
-        return self.shard(FIRST).holdings(incarnation) if self._layout.most == 1 else self._held_by(incarnation)
+        return self._shards.first.holdings(incarnation) if self._shards.most == 1 else self._held_by(incarnation)
 
     async def _held_by(self, incarnation: str) -> tuple[p.Holding, ...]:
-        told = await asyncio.gather(*[shard.holdings_and_left_over(incarnation) for shard in self._all()])
+        told = await asyncio.gather(*[shard.holdings_and_left_over(incarnation) for shard in self._shards.all()])
         # whoever is asked about may have died before he carried what he wrote
-        self._left_over.update(number for number, (_, left_over) in enumerate(told) if left_over)
+        for number, (_, left_over) in enumerate(told):
+            if left_over:
+                self._outbox.has_left_over(number)
         return _chained([held for held, _ in told])
 
     async def _held_here(self, incarnation: str) -> tuple[p.Holding, ...]:
-        asked = self.claimed.shards()
+        asked = self._claimed.shards()
         told = await asyncio.gather(*[self.shard(number).holdings(incarnation) for number in asked])
         for (number, brought), held in zip(asked.items(), told, strict=True):
             if not held:
-                self.claimed.is_empty(number, brought)
+                self._claimed.is_empty(number, brought)
         return _chained(told)
 
     def find(self, query: p.RunQuery) -> Awaitable[tuple[p.RunRecord, ...]]:
@@ -235,23 +176,23 @@ class Front(Submitting, Leasing, Outbox, FrontWaiting):
             found = sorted(chain.from_iterable(told), key=lambda record: record.run_id, reverse=True)
             return tuple(found[: query.limit])
 
-        return _merged([shard.find(query) for shard in self._all()], newest)
+        return _merged([shard.find(query) for shard in self._shards.all()], newest)
 
     def counts(self, statuses: frozenset[RunStatus] = p.EVERY_STATUS) -> Awaitable[Mapping[tuple[str, RunStatus], int]]:
-        return _merged([shard.counts(statuses) for shard in self._all()], _added)
+        return _merged([shard.counts(statuses) for shard in self._shards.all()], _added)
 
     def pins(self) -> Awaitable[Mapping[tuple[str, str], int]]:
-        return _merged([shard.pins() for shard in self._all()], _added)
+        return _merged([shard.pins() for shard in self._shards.all()], _added)
 
     def suspects(self) -> Awaitable[int]:
-        return _merged([shard.suspects() for shard in self._all()], sum)
+        return _merged([shard.suspects() for shard in self._shards.all()], sum)
 
     def purge(self, limit: int) -> Awaitable[int]:
-        return self.shard(FIRST).purge(limit) if self._layout.most == 1 else self._purge_around(limit)
+        return self._shards.first.purge(limit) if self._shards.most == 1 else self._purge_around(limit)
 
     async def _purge_around(self, limit: int) -> int:
         gone = 0
-        for shard in self._all():
+        for shard in self._shards.all():
             gone += await shard.purge(limit - gone)
             if gone >= limit:  # settled events come on top
                 break
@@ -259,7 +200,7 @@ class Front(Submitting, Leasing, Outbox, FrontWaiting):
 
     async def drop_finished(self, statuses: frozenset[RunStatus], older_than_ms: int, limit: int) -> int:
         gone = 0
-        for shard in self._all():
+        for shard in self._shards.all():
             looked_at: set[str] = set()  # who is kept may be old again before all have had their turn
             while gone < limit:
                 told = await shard.finished(statuses, older_than_ms, limit - gone)
@@ -279,24 +220,56 @@ class Front(Submitting, Leasing, Outbox, FrontWaiting):
     # workers
 
     async def beat(self, worker: p.WorkerRecord, forget_after_ms: int) -> None:
-        others = [self.shard(first).pulse() for first, *_ in self._by_server() if first != FIRST]
+        others = [self.shard(first).pulse() for first, *_ in self._shards.by_server() if first != FIRST]
         if others:
             await asyncio.gather(*others)
-        if await self.shard(FIRST).beat(worker, forget_after_ms) != self._layout.most:
-            await self._learn()
+        if await self._shards.first.beat(worker, forget_after_ms) != self._shards.most:
+            await self._shards.learn()
 
     async def retire(self, incarnation: str) -> None:
         await self.give_up_leases(incarnation)
-        await self.shard(FIRST).retire(incarnation)
+        await self._shards.first.retire(incarnation)
 
     def workers(self) -> Awaitable[tuple[p.WorkerRecord, ...]]:
-        return self.shard(FIRST).workers()
+        return self._shards.first.workers()
 
+    # leases
 
-def _shared(limit: int, where: Sequence[int]) -> list[tuple[int, int]]:
-    """How many runs to ask of each shard, so that together it is the limit."""
-    each, more = divmod(limit, len(where))
-    return [(number, each + (at < more)) for at, number in enumerate(where) if each + (at < more)]
+    def lease(self, request: p.LeaseRequest) -> Awaitable[p.Leased]:
+        return self._leasing.lease(request)
+
+    def give_up_leases(self, incarnation: str) -> Awaitable[None]:
+        return self._leasing.give_up(incarnation)
+
+    def leases(self) -> Awaitable[tuple[p.Lease, ...]]:
+        return self._leasing.all()
+
+    # schedules and events, of which there is one register in a namespace
+
+    def put_schedule(self, schedule: p.ScheduleRecord) -> Awaitable[bool]:
+        return self._shards.first.put_schedule(schedule)
+
+    def schedules(self, *, due_only: bool = False) -> Awaitable[p.Schedules]:
+        return self._shards.first.schedules(due_only=due_only)
+
+    def fire(self, firing: p.Firing) -> Awaitable[bool]:
+        return self._outbox.carry_with(FIRST, firing.effects, self._shards.first.fire(firing))
+
+    def drop_schedule(self, schedule_id: str) -> Awaitable[bool]:
+        return self._shards.first.drop_schedule(schedule_id)
+
+    def subscribe(self, workflow: str, version: str | None, names: frozenset[str]) -> Awaitable[None]:
+        return self._shards.first.subscribe(workflow, version, names)
+
+    def emit(self, event: p.Event) -> Awaitable[p.Emission]:
+        return self._shards.first.emit(event)
+
+    def events_pending(self, workflows: frozenset[str] | None, limit: int) -> Awaitable[tuple[p.PendingEvent, ...]]:
+        return self._shards.first.events_pending(workflows, limit)
+
+    def settle_event(self, event_id: str, workflow: str, run: p.NewRun | None) -> Awaitable[bool]:
+        comes = () if run is None else (p.SubmitRun(run=run),)
+        return self._outbox.carry_with(FIRST, comes, self._shards.first.settle_event(event_id, workflow, run))
 
 
 def _merged(calls: Sequence[Awaitable[Answer]], put_together: Callable[[list[Answer]], Answer]) -> Awaitable[Answer]:

@@ -8,72 +8,55 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
 
 from pyrula_runtime.stores import protocol as p
 from pyrula_runtime.stores.valkey import answers
-from pyrula_runtime.stores.valkey.layout import Layout
 from pyrula_runtime.stores.valkey.lookout import Lookout
-from pyrula_runtime.stores.valkey.places import FIRST
-from pyrula_runtime.stores.valkey.shard import Shard
-
-if TYPE_CHECKING:
-    from pyrula_runtime.stores.valkey.wakes import Wanted
+from pyrula_runtime.stores.valkey.shards import Shards
+from pyrula_runtime.stores.valkey.wakes import Listeners, Wanted
 
 # a shard is swept again after so many lives of a lease; with the pause between two calls that stays below two
 _SWEPT_AFTER = 1.5
 
 
 class Leasing:
-    """The verbs of leases."""
+    """The verbs of leases; a lease lives for `ttl_ms`, or as long as its worker asks for."""
 
-    lookout: Lookout
-    wanted: Wanted
-    _layout: Layout
-    _lease_ttl_ms: int | None
-
-    def shard(self, number: int) -> Shard:
-        """The shard of this number."""
-        raise NotImplementedError
-
-    async def _learn(self, wanted: int | None = None) -> None:
-        """Hear how many shards there are."""
-        raise NotImplementedError
-
-    def _regroup(self) -> None:
-        """Other shards are to be heard."""
-        raise NotImplementedError
-
-    def _ring(self) -> None:
-        """There may be more to claim."""
-        raise NotImplementedError
+    def __init__(
+        self, shards: Shards, wanted: Wanted, lookout: Lookout, listeners: Listeners, ttl_ms: int | None
+    ) -> None:
+        self._shards, self._wanted, self._lookout, self._listeners = shards, wanted, lookout, listeners
+        self._ttl_ms = ttl_ms
 
     async def lease(self, request: p.LeaseRequest) -> p.Leased:
-        if self._layout.most == 1:
+        """Ask for a share, and look there from now on."""
+        if self._shards.most == 1:
             return p.NOTHING_LEASED
-        ttl_ms = self._lease_ttl_ms or request.ttl_ms
+        ttl_ms = self._ttl_ms or request.ttl_ms
         asked = (request.incarnation, _group(request.serves), ttl_ms, round(ttl_ms * _SWEPT_AFTER))
-        self.wanted.is_for(request.incarnation)
+        self._wanted.is_for(request.incarnation)
         leased: p.Leased
-        leased, swept = await self.shard(FIRST).ask("lease", *asked, told=answers.leased)
-        if leased.shards != self._layout.most:
-            await self._learn()
-        if self.lookout.lease(leased.mine):
-            self._regroup()
+        leased, swept = await self._shards.first.ask("lease", *asked, told=answers.leased)
+        if leased.shards != self._shards.most:
+            await self._shards.learn()
+        if self._lookout.lease(leased.mine):
+            self._listeners.regroup()
         if swept:
-            self.lookout.find(swept)
-            self._ring()
+            self._lookout.find(swept)
+            self._listeners.ring()
         return leased
 
-    async def give_up_leases(self, incarnation: str) -> None:
-        if self._layout.most == 1:
+    async def give_up(self, incarnation: str) -> None:
+        """Hand this worker's shards to the others."""
+        if self._shards.most == 1:
             return
-        await self.shard(FIRST).ask("give_up_leases", incarnation, told=bool)
-        if self.wanted.belongs_here(incarnation) and self.lookout.lease(()):
-            self._regroup()
+        await self._shards.first.ask("give_up_leases", incarnation, told=bool)
+        if self._wanted.belongs_here(incarnation) and self._lookout.lease(()):
+            self._listeners.regroup()
 
-    def leases(self) -> Awaitable[tuple[p.Lease, ...]]:
-        return self.shard(FIRST).ask("leases", told=answers.leases)
+    def all(self) -> Awaitable[tuple[p.Lease, ...]]:
+        """Who leases what."""
+        return self._shards.first.ask("leases", told=answers.leases)
 
 
 def _group(serves: tuple[p.Serves, ...]) -> str:

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from contextvars import Context
 from functools import partial
 from typing import Any
 
 from pyrula_runtime.core.errors import StoreUnavailable
 from pyrula_runtime.stores import protocol as p
-from pyrula_runtime.stores.valkey.connection import Argument
 from pyrula_runtime.stores.valkey.places import FIRST, shard_of_run
-from pyrula_runtime.stores.valkey.settings import Settings
-from pyrula_runtime.stores.valkey.shard import Shard
+from pyrula_runtime.stores.valkey.shard import Runner
+from pyrula_runtime.stores.valkey.shards import Shards
 
 log = logging.getLogger(__name__)
 _PAGE = 100
@@ -40,23 +39,28 @@ def shard_of(effect: p.Effect) -> int:
 
 
 class Outbox:
-    """The verb `carry`, and the carrying that follows a write."""
+    """The verb `carry`, and the carrying after a write, which is tried again `again_s` later if it does not work."""
 
-    settings: Settings
-    _carrying: set[asyncio.Task[None]]
-    _about_to_carry: dict[tuple[asyncio.AbstractEventLoop, int], asyncio.Task[None]]  # that have not looked yet
-    _left_over: set[int]  # shards that were seen to have something to be carried
+    def __init__(self, shards: Shards, run: Runner, again_s: float) -> None:
+        self._shards, self._run, self._again_s = shards, run, again_s
+        self._carrying: set[asyncio.Task[None]] = set()
+        self._about_to_carry: dict[
+            tuple[asyncio.AbstractEventLoop, int], asyncio.Task[None]
+        ] = {}  # have not looked yet
+        self._left_over: set[int] = set()  # shards that were seen to have something to be carried
 
-    def shard(self, number: int) -> Shard:
-        """The shard of this number."""
-        raise NotImplementedError
+    async def finish(self, patience_s: float) -> None:
+        """Wait for what is being carried on this loop."""
+        loop = asyncio.get_running_loop()
+        if carrying := [task for task in self._carrying if task.get_loop() is loop]:
+            await asyncio.wait(carrying, timeout=patience_s)
 
-    def _run(
-        self, tag: str, name: str, args: tuple[Argument, ...], told: Callable[[Any], Any] = bool
-    ) -> asyncio.Future[Any]:
-        raise NotImplementedError
+    def has_left_over(self, number: int) -> None:
+        """Somebody has seen that there is something to be carried from this shard."""
+        self._left_over.add(number)
 
     async def carry(self, limit: int) -> int:
+        """See to what was seen to be left over, at most so many; how many."""
         carried = 0
         fault: StoreUnavailable | None = None
         for number in sorted(self._left_over):
@@ -78,7 +82,7 @@ class Outbox:
                 break
         return carried
 
-    def _carry_after(self, number: int, effects: Iterable[p.Effect], written: asyncio.Future[Any]) -> None:
+    def carry_after(self, number: int, effects: Iterable[p.Effect], written: asyncio.Future[Any]) -> None:
         """Once this is written, see to what of it strikes other shards."""
         if not _strikes_others(number, effects):
             return
@@ -89,7 +93,7 @@ class Outbox:
 
         written.add_done_callback(begin)
 
-    async def _carry_with(self, number: int, effects: Iterable[p.Effect], written: Awaitable[bool]) -> bool:
+    async def carry_with(self, number: int, effects: Iterable[p.Effect], written: Awaitable[bool]) -> bool:
         """The same, and answer only then; what cannot be carried now is not waited for."""
         done = await written
         if done and _strikes_others(number, effects):
@@ -124,13 +128,13 @@ class Outbox:
         self._left_over.add(number)  # whoever makes the next round carries it; what is no outage, that will raise
         if isinstance(fault, StoreUnavailable):
             log.debug("effects of shard %d on others are tried again: %s", number, fault)
-            task.get_loop().call_later(self.settings.carry_s, self._carry_again, number, context=Context())
+            task.get_loop().call_later(self._again_s, self._carry_again, number, context=Context())
 
     def _carry_again(self, number: int) -> None:
         self._carrying.add(self._carry_in_a_task(number))
 
     async def _carry_from(self, number: int, limit: int) -> int:
-        shard = self.shard(number)
+        shard = self._shards.shard(number)
         effects = await shard.ask("outbox", min(limit, _PAGE), told=list)
         if not effects:
             return 0

@@ -1,7 +1,7 @@
-"""The Valkey store: it opens the servers of a namespace, and leads each verb to the shards that it is about.
+"""The Valkey store: it opens the servers of a namespace, runs scripts there, and hears what they publish.
 
-A verb about one run goes to the run's shard and costs what it costs there. Claims look where the lookout says; what is
-asked of all runs is asked of all shards at once, in one write to each server, and put together here.
+Its verbs are those of the front. A verb about one run goes to the run's shard and costs what it costs there; what is
+asked of all runs is asked of all shards at once, in one write to each server.
 """
 
 from __future__ import annotations
@@ -14,23 +14,20 @@ from typing import Any
 
 from pyrula_runtime.core.errors import ConfigurationError, StoreUnavailable, UsageError
 from pyrula_runtime.stores import protocol as p
-from pyrula_runtime.stores.clock import Clock, SystemClock
-from pyrula_runtime.stores.valkey import answers, server
+from pyrula_runtime.stores.clock import Clock
+from pyrula_runtime.stores.valkey import server
 from pyrula_runtime.stores.valkey.address import Address, parse
-from pyrula_runtime.stores.valkey.claimed import Claimed
 from pyrula_runtime.stores.valkey.connection import Argument
-from pyrula_runtime.stores.valkey.dues import Dues
 from pyrula_runtime.stores.valkey.front import Front
 from pyrula_runtime.stores.valkey.lane import Call, Lane
 from pyrula_runtime.stores.valkey.lanes import Lanes
-from pyrula_runtime.stores.valkey.layout import Layout
-from pyrula_runtime.stores.valkey.lookout import Lookout
-from pyrula_runtime.stores.valkey.places import FIRST, MOST, Places
-from pyrula_runtime.stores.valkey.route import Node, Route
+from pyrula_runtime.stores.valkey.outbox import Outbox
+from pyrula_runtime.stores.valkey.places import FIRST, MOST
+from pyrula_runtime.stores.valkey.route import Route
 from pyrula_runtime.stores.valkey.scripts import Script, scripts
 from pyrula_runtime.stores.valkey.settings import Settings
-from pyrula_runtime.stores.valkey.shard import Shard
-from pyrula_runtime.stores.valkey.wakes import Listener, Place, Wanted
+from pyrula_runtime.stores.valkey.shards import Shards
+from pyrula_runtime.stores.valkey.wakes import Listener, Listeners, Place
 
 
 class ValkeyStore(Front):
@@ -56,24 +53,21 @@ class ValkeyStore(Front):
     ) -> None:
         self._address = parse(url) if isinstance(url, str) else url
         self._clock, self.settings = clock, settings or Settings()
-        self.route = Route(self._address, self.settings.connect_s, in_cluster=bool(cluster))
-        self.wanted, self.lookout, self.claimed = Wanted(), Lookout(), Claimed()
-        self.dues = Dues(clock)
-        self.is_sharded = False
         if shard_count is not None and not 1 <= shard_count <= MOST:
             raise ConfigurationError([f"shard_count is {shard_count!r}, but must be a whole number from 1 to {MOST}"])
         self._shard_count = shard_count
-        self._lease_ttl_ms = None if shard_lease_ttl is None else round(shard_lease_ttl * 1000)
-        self._layout = Layout(count=shard_count or 1, most=shard_count or 1)
-        self._places = Places(self._address.namespace)
-        self._shards: dict[int, Shard] = {}
+        self.route = Route(self._address, self.settings.connect_s, in_cluster=bool(cluster))
+        self.is_sharded = False
         self._lanes = Lanes(self.route, self.settings)
         self._publish = "PUBLISH"
         self._scripts: dict[str, Script] = {}
-        self._listeners: list[Listener] = []
-        self._carrying, self._about_to_carry, self._left_over = set(), {}, set()
         self._opened_by: int | None = None
         self._mutex = threading.Lock()
+        listeners = Listeners()
+        shards = Shards(self.route, self.settings, self._run, shard_count, listeners.regroup)
+        outbox = Outbox(shards, self._run, self.settings.carry_s)
+        lease_ttl_ms = None if shard_lease_ttl is None else round(shard_lease_ttl * 1000)
+        super().__init__(shards, outbox, listeners, clock, lease_ttl_ms)
 
     @property
     def url(self) -> str:
@@ -95,67 +89,22 @@ class ValkeyStore(Front):
         with self._mutex:
             self._lanes.open()
             self._opened_by = os.getpid()
-        self._lanes.to(self._places.first).adopt(made)
+        self._lanes.to(self._shards.first.tag).adopt(made)
         try:
-            await self._learn(self._shard_count)
+            await self._shards.learn(self._shard_count)
         except BaseException:
             await self.close()
             raise
 
     async def close(self) -> None:
         """Wait for the answers to what was asked, then hang up."""
-        loop = asyncio.get_running_loop()
-        if carrying := [task for task in self._carrying if task.get_loop() is loop]:
-            await asyncio.wait(carrying, timeout=self.settings.close_s)
+        await self._outbox.finish(self.settings.close_s)
         with self._mutex:
             opened_by, self._opened_by = self._opened_by, None
         if opened_by is not None:
             await self._lanes.close()
 
-    # the shards
-
-    async def _learn(self, wanted: int | None = None) -> None:
-        """Hear how many shards there are, or say how many there are to be."""
-        before, layout = self._layout, await self._begin(wanted)
-        if layout.most < before.most:
-            # its server has lost what it was told, by a failover: the shards that it does not know have runs
-            for count in (before.most, before.count):
-                layout = await self._begin(count)
-        self._layout = layout
-        if before.most != layout.most:
-            self._regroup()
-
-    async def _begin(self, wanted: int | None) -> Layout:
-        usual = self.settings.cluster_shards if self.route.in_cluster else 1
-        begin = (server.SCHEMA, "" if wanted is None else wanted, usual)
-        layout: Layout = await self._first.ask("begin", *begin, "", told=self._told_layout)
-        if not layout.is_told:
-            await self._place_keys(layout)
-            layout = await self._first.ask("begin", *begin, layout.count, told=self._told_layout)
-        return layout
-
-    async def _place_keys(self, layout: Layout) -> None:
-        """Whoever still keeps keys where they were hears that there is another place now."""
-        await asyncio.gather(*[self.shard(number).place(layout.count) for number in range(layout.most)])
-
-    def _told_layout(self, reply: list[Any]) -> Layout:
-        schema, *layout = reply
-        server.check_schema(self._address)(schema)
-        return answers.layout(layout)
-
-    def _now_ms(self) -> int:
-        return (self._clock or SystemClock()).wall_ms()
-
-    def shard(self, number: int) -> Shard:
-        """The shard of this number."""
-        made = self._shards.get(number)
-        if made is None:
-            made = self._shards[number] = Shard(number, self._places, self._run)
-        return made
-
-    def tag(self, shard: int) -> str:
-        """What the keys and channels of a shard begin with."""
-        return self._places.tag(shard)
+    # the way to a shard
 
     def _lane(self, tag: str) -> Lane:
         if self._opened_by != os.getpid():
@@ -173,17 +122,10 @@ class ValkeyStore(Front):
         lane.call(Call(self._scripts[name], tag, (now, *args), future, told))
         return future
 
-    def _by_server(self) -> list[list[int]]:
-        """The shards of each server, in their order."""
-        servers: dict[Node | None, list[int]] = {}
-        for number in range(self._layout.most):
-            servers.setdefault(self.route.node_of(self.tag(number)), []).append(number)
-        return list(servers.values())
-
     # being there, and hearing
 
     async def ping(self) -> None:
-        pings = [self.shard(first).ping() for first, *_ in self._by_server()]
+        pings = [self.shard(first).ping() for first, *_ in self._shards.by_server()]
         done, silent = await asyncio.wait(pings, timeout=self.settings.ping_s)
         for answer in silent:
             answer.cancel()
@@ -194,23 +136,21 @@ class ValkeyStore(Front):
 
     def tell_tenure(self, tell: Callable[[int], None]) -> None:
         """Nobody keeps others from writing here: a script ends before the next begins."""
-        self._lane(self._places.first)
+        self._lane(self._shards.first.tag)
 
     def listen(self, on_wake: Callable[[p.Wake], None], kinds: frozenset[p.Wake] = p.EVERY_WAKE) -> Listener:
-        self._lane(self._places.first)
+        self._lane(self._shards.first.tag)
         listener = Listener(self, on_wake, kinds)
-        with self._mutex:
-            self._listeners.append(listener)
+        self._listeners.add(listener)
         return listener
 
     def forget(self, listener: Listener) -> None:
         """It has been closed."""
-        with self._mutex:
-            self._listeners.remove(listener)
+        self._listeners.forget(listener)
 
     def places(self, kinds: frozenset[p.Wake]) -> Mapping[bytes, Place]:
         """The channels to be heard: of claimable runs where claims look, of anything else everywhere."""
-        everywhere = range(self._layout.most)
+        everywhere = range(self.shards)
         leased = self.lookout.leased
         where = {p.Wake.ready: everywhere if leased is None else leased, p.Wake.lease: (FIRST,)}
         return {
@@ -222,17 +162,3 @@ class ValkeyStore(Front):
     def arm(self, shard: int) -> asyncio.Future[bool]:
         """Have the next run that becomes claimable in a shard told."""
         return self.shard(shard).arm()
-
-    def _regroup(self) -> None:
-        """Other shards are to be heard; each listener on its loop."""
-        for listener in self._listeners:
-            listener.loop.call_soon_threadsafe(listener.regroup)
-
-    def _ring(self) -> None:
-        """There is more to claim than a claim has brought."""
-        for listener in self._listeners:
-            listener.loop.call_soon_threadsafe(listener.ring)
-
-    @property
-    def _first(self) -> Shard:
-        return self.shard(FIRST)

@@ -15,6 +15,7 @@ subscription to each; who has which is found out anew whenever one is lost.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from typing import Any, Protocol
 
@@ -271,3 +272,31 @@ class Listener:
         for kind in kinds:
             if not self._closed:
                 self._on_wake(kind)
+
+
+class Listeners:
+    """All who listen through one handle; any thread may have something for them."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._all: tuple[Listener, ...] = ()
+
+    def add(self, listener: Listener) -> None:
+        """It hears from now on."""
+        with self._mutex:
+            self._all = (*self._all, listener)
+
+    def forget(self, listener: Listener) -> None:
+        """It has been closed."""
+        with self._mutex:
+            self._all = tuple(each for each in self._all if each is not listener)
+
+    def regroup(self) -> None:
+        """Other shards are to be heard; each listener on its loop."""
+        for listener in self._all:
+            listener.loop.call_soon_threadsafe(listener.regroup)
+
+    def ring(self) -> None:
+        """There is more to claim than a claim has brought."""
+        for listener in self._all:
+            listener.loop.call_soon_threadsafe(listener.ring)

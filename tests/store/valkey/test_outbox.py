@@ -139,7 +139,8 @@ async def test_what_could_not_be_carried_is_tried_again_by_whoever_wrote_it(
     for run in (told, sender):
         await store.submit(run)
     claims = {claim.token.run_id: claim for claim in await store.claim(request())}
-    carry_one, refused = store._carry_one, list[Sequence[Any]]()
+    outbox = store._outbox
+    carry_one, refused = outbox._carry_one, list[Sequence[Any]]()
 
     async def refuse(effect: Sequence[Any]) -> None:
         refused.append(effect)
@@ -147,7 +148,7 @@ async def test_what_could_not_be_carried_is_tried_again_by_whoever_wrote_it(
             raise StoreUnavailable("the node of this shard is failing over")
         await carry_one(effect)
 
-    monkeypatch.setattr(store, "_carry_one", refuse)
+    monkeypatch.setattr(outbox, "_carry_one", refuse)
     effects = (DeliverTo(message=message(told.run_id), moves=DELIVERY),)
     await store.commit(replace(appending(claims[sender.run_id].token, 0, b"x"), effects=effects))
     await until_read(store, told.run_id, lambda record: record.inbox_len == 1)

@@ -15,8 +15,8 @@ from pyrula_runtime.core.status import DELIVERY, DUE
 from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import Claim, Event, Message, NewRun, Received, SubmitRun, Wake
 from pyrula_runtime.stores.valkey.address import Address
+from pyrula_runtime.stores.valkey.shard import MOST_AT_ONCE
 from pyrula_runtime.stores.valkey.store import ValkeyStore
-from pyrula_runtime.stores.valkey.waiting import MOST_AT_ONCE
 from tests.store.samples import COMPLETED, FAILED, appending, claimed, journal_of, new_run, request, send, suspended
 from tests.store.valkey.audit import audit
 from tests.store.valkey.conftest import QUICK
