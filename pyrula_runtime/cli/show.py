@@ -150,6 +150,8 @@ def _outcome(entry: dict[str, Any], start_ms: int) -> str:
             return f"started run {entry['child']}"
         case "requeued":
             return "requeued by an operator"
+        case "resumed":
+            return "resumed by an operator"
         case "forked":
             return f"forked from run {entry['source']}, which recorded what stands above it"
         case kind:

@@ -20,6 +20,7 @@ from pyrula_runtime.core.entries import (
     Forked,
     OpEntry,
     Requeued,
+    Resumed,
     Started,
     Withdrawn,
     in_force,
@@ -41,8 +42,11 @@ _KINDS: dict[type[Entry], str] = {
     DeadlinePassed: "deadline_passed",
     Started: "started",
     Requeued: "requeued",
+    Resumed: "resumed",
     Forked: "forked",
 }
+# entries that date an operator's act and have nothing to be done again
+_MARKS = (Requeued, Resumed, Forked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +146,7 @@ def description(record: RunRecord, journal: Sequence[bytes], payloads: Payloads)
         "journal_bytes": record.journal_bytes,
         "journal_share": journal_share(record.journal_len, record.journal_bytes),
         "journal": [
-            _told(entry) | ({} if position in counting or isinstance(entry, Requeued | Forked) else {"voided": True})
+            _told(entry) | ({} if position in counting or isinstance(entry, _MARKS) else {"voided": True})
             for position, entry in enumerate(entries)
         ],
     }

@@ -126,6 +126,13 @@ class Requeued:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """An operator let the run go on that was paused: until then no time of its own has passed."""
+
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Forked:
     """What stands before this, as far as another `Forked`, was recorded by the run `source`, first claimed then."""
 
@@ -136,7 +143,7 @@ class Forked:
 
 OpEntry = Completed | Failed | Withdrawn | AttemptFailed | Started
 ReplayedEntry = OpEntry | CancelRequested | DeadlinePassed
-Entry = ReplayedEntry | Requeued | Forked
+Entry = ReplayedEntry | Requeued | Resumed | Forked
 
 
 def is_own_doing(entry: Entry) -> bool:
@@ -160,7 +167,7 @@ def in_force(journal: Sequence[Entry]) -> list[tuple[int, ReplayedEntry]]:
             settled = {each.op.op_id for _, each in kept if isinstance(each, Completed | Failed | Withdrawn)}
             gone = _gone(entry, voided, [each for _, each in kept], settled)
             kept = [pair for pair in kept if not _is_undone(pair[1], settled, gone)]
-        elif not isinstance(entry, Forked):
+        elif not isinstance(entry, Resumed | Forked):
             kept.append((position, entry))
     return kept
 

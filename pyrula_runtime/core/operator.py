@@ -3,10 +3,10 @@
 Cancelling asks: a run whose code has begun is unwound by a worker, so that its own compensation can run. Only a run
 without code anywhere, never started or paused, is dropped on the spot; no turn of it tells its parent and cancels its
 children (core.tree), so whoever writes such a change does, in the same write. Pausing takes a run from whoever has it:
-a step that is being performed is performed again later. Resuming sends it on, or back to a start that is still to come.
-Requeueing sends an ended or paused run on after
-a fix: what was recorded in the light of the failure counts no more, the charges are forgiven, and the clock of the
-workflow's timeout starts anew, which the `Requeued` entry dates.
+a step that is being performed is performed again later. Resuming sends it on, or back to a start that is still to come;
+the `Resumed` entry dates that for code that unwinds, whose time stood still meanwhile. Requeueing sends an ended or
+paused run on after a fix: what was recorded in the light of the failure counts no more, the charges are forgiven, and
+the clock of the workflow's timeout starts anew, which the `Requeued` entry dates.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyrula_runtime.core.entries import Entry, Requeued, requeue_from
+from pyrula_runtime.core.entries import Entry, Requeued, Resumed, requeue_from
 from pyrula_runtime.core.errors import IllegalTransition
 from pyrula_runtime.core.status import TRANSITIONS, RunEvent, RunStatus, after
 
@@ -81,7 +81,8 @@ def resume(run: Standing, now_ms: int) -> Change | None:
     start_ms = run.start_at_ms
     if not run.has_begun and start_ms is not None and start_ms > now_ms:
         return Change(status=after(run.status, RunEvent.delay), due_ms=start_ms)
-    return Change(status=after(run.status, RunEvent.resume))
+    entries = (Resumed(at_ms=now_ms),) if run.has_begun else ()
+    return Change(status=after(run.status, RunEvent.resume), entries=entries)
 
 
 def requeue(run: Standing, journal: Sequence[Entry], failed_op: str | None, now_ms: int) -> Change:

@@ -3,7 +3,8 @@
 Each is an entry of the journal, recorded once; the first of them strikes the body, which may then compensate. The
 workflow's time counts from the run's first claim, or from an operator's requeue, which gives the whole of it again.
 
-What is struck must end: code that still unwinds when its time for that is over is given up.
+What is struck must end: code that still unwinds when its time for that is over is given up. While the run is paused
+none of that time passes: it has the whole of it again when an operator lets it go on.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import math
 from collections.abc import Sequence
 
 from pyrula_runtime.core.cursor import Cursor
-from pyrula_runtime.core.entries import CancelRequested, DeadlinePassed, Entry, Requeued
+from pyrula_runtime.core.entries import CancelRequested, DeadlinePassed, Entry, Requeued, Resumed
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.engine.program import Program
 from pyrula_runtime.stores.protocol import Claim
@@ -25,6 +26,7 @@ class Blows:
         self.struck_by: RunStatus | None = None  # how the run ends if the blow unwinds it
         self._unwind_ms = math.ceil(program.cancel_within_s * 1000)
         self._give_up_ms: int | None = None
+        self._resumed_ms = max((each.at_ms for each in journal if isinstance(each, Resumed)), default=0)
         timeout_s = program.timeout_s
         self.cancel_taken = cursor.on_record(CancelRequested)
         self._cancel_wanted = claim.cancel_requested
@@ -62,5 +64,5 @@ class Blows:
         is_first = self.struck_by is None
         if is_first:
             self.struck_by = RunStatus.cancelled if isinstance(entry, CancelRequested) else RunStatus.failed
-            self._give_up_ms = entry.at_ms + self._unwind_ms
+            self._give_up_ms = max(entry.at_ms, self._resumed_ms) + self._unwind_ms
         return is_first

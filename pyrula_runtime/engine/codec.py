@@ -25,6 +25,7 @@ from pyrula_runtime.core.entries import (
     OpEntry,
     OpKind,
     Requeued,
+    Resumed,
     Started,
     Withdrawn,
 )
@@ -95,6 +96,8 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
             tree["k"] = "d"
         case Requeued(void_from=void_from, has_ended=has_ended):
             tree |= {"k": "q", "f": void_from} | ({"l": True} if has_ended else {})
+        case Resumed():
+            tree["k"] = "r"
         case Forked(source=source, started_ms=started_ms):
             tree |= {"k": "f", "r": source, "s": started_ms}
     if isinstance(entry, Completed | Failed) and entry.message:
@@ -118,6 +121,8 @@ def entry_from_json(tree: dict[str, Any]) -> Entry:
         return DeadlinePassed(at_ms=at)
     if kind == "q":
         return Requeued(at_ms=at, void_from=tree["f"], has_ended=tree.get("l", False))
+    if kind == "r":
+        return Resumed(at_ms=at)
     if kind == "f":
         return Forked(at_ms=at, source=tree["r"], started_ms=tree["s"])
     op = Op(op_id=tree["o"], kind=OpKind(tree["t"]), name=tree["m"])

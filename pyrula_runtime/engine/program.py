@@ -199,7 +199,7 @@ class Program:
     start: makes the body's coroutine; runs on the lane.
     run: the whole body; runs in a thread of its own.
     to_json: the result as JSON; raises InputError if it cannot be.
-    cancel_within_s: how long its code may unwind after a cancel or the end of its time.
+    cancel_within_s: how long its code may unwind after a cancel or the end of its time, or after a pause of that.
     isolation: where its turns run; None leaves it to the worker.
     schedule, triggers: what starts it beside those who submit it.
     """

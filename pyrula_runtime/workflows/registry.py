@@ -90,7 +90,8 @@ def workflow(function: Callable[..., Any] | None = None, /, **options: Any) -> A
     name: what it is submitted by; unset, the function's own name.
     version: runs submitted by function are pinned to it; unset, any worker that serves the name takes them.
     timeout: seconds from the first claim of a run until it is unwound and fails; unset, no limit.
-    cancel_within: seconds that its code may take to unwind after a cancel or its timeout; then it is given up.
+    cancel_within: seconds that its code may take to unwind after a cancel or its timeout; then it is given up. While
+        the run is paused they do not pass, and a resume gives all of them again.
     isolation: where its turns run: "lane", together with others on one event loop, or "turn", each on a thread and
         event loop of its own; unset, as the worker's option says. A plain function has a thread of its own anyway.
     schedule: when runs begin by themselves; a parameter `scheduled_at`, if there is one, gets the time that is meant.

@@ -13,6 +13,7 @@ from pyrula_runtime.core.entries import (
     Failed,
     OpKind,
     Requeued,
+    Resumed,
     Withdrawn,
     begun_anew,
     in_force,
@@ -53,6 +54,7 @@ def test_an_operation_is_named_by_kind_name_and_id() -> None:
 def test_without_a_requeue_everything_counts_at_its_place() -> None:
     assert in_force([]) == []
     assert in_force([A, cancel(), B]) == [(0, A), (1, cancel()), (2, B)]
+    assert in_force([A, Resumed(at_ms=5), B]) == [(0, A), (2, B)]
 
 
 def test_a_requeue_voids_from_its_mark_to_itself() -> None:

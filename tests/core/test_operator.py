@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyrula_runtime.core.entries import CancelRequested, Entry, Requeued
+from pyrula_runtime.core.entries import CancelRequested, Entry, Requeued, Resumed
 from pyrula_runtime.core.errors import IllegalTransition
 from pyrula_runtime.core.operator import Change, Standing, cancel, pause, requeue, resume
 from pyrula_runtime.core.status import RunStatus
@@ -63,15 +63,16 @@ def test_pausing_in_every_state(status: RunStatus) -> None:
 def test_resuming_in_every_state(status: RunStatus) -> None:
     if status.is_terminal:
         with pytest.raises(IllegalTransition, match=rf"^run r is {status}; a run that has ended can only be requeued$"):
-            resume(run(status), 0)
+            resume(run(status), 7)
     else:
-        assert resume(run(status), 0) == (None if status in LIVE else Change(status=RunStatus.queued))
+        goes_on = Change(status=RunStatus.queued, entries=(Resumed(at_ms=7),))
+        assert resume(run(status), 7) == (None if status in LIVE else goes_on)
 
 
 @pytest.mark.parametrize(("fence", "start_at_ms"), [(0, None), (0, 9), (1, 10)])
 def test_a_paused_run_goes_on_at_once_if_its_start_is_past_or_made(fence: int, start_at_ms: int | None) -> None:
     paused = run(RunStatus.paused, fence=fence, start_at_ms=start_at_ms)
-    assert resume(paused, 9) == Change(status=RunStatus.queued)
+    assert resume(paused, 9) == Change(status=RunStatus.queued, entries=(Resumed(at_ms=9),) if fence else ())
 
 
 def test_a_pause_does_not_bring_a_start_forward() -> None:

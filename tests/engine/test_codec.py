@@ -17,6 +17,7 @@ from pyrula_runtime.core.entries import (
     Op,
     OpKind,
     Requeued,
+    Resumed,
     Started,
     Withdrawn,
 )
@@ -58,6 +59,7 @@ ENTRIES: st.SearchStrategy[Entry] = st.one_of(
     st.builds(AttemptFailed, op=OPS, at_ms=NUMBERS, number=NUMBERS, error=ERRORS, retry_at_ms=NUMBERS),
     st.builds(CancelRequested, at_ms=NUMBERS),
     st.builds(DeadlinePassed, at_ms=NUMBERS),
+    st.builds(Resumed, at_ms=NUMBERS),
     st.builds(Requeued, at_ms=NUMBERS, void_from=NUMBERS, has_ended=st.booleans()),
 )
 

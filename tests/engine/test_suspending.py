@@ -17,6 +17,7 @@ from pyrula_runtime.core.entries import (
     Op,
     OpKind,
     Requeued,
+    Resumed,
     Withdrawn,
 )
 from pyrula_runtime.core.errors import ErrorRecord, TurnSuspended
@@ -291,6 +292,15 @@ async def test_compensation_that_does_not_end_is_given_up() -> None:
     error = load_error(ending.error or b"")
     assert error.message == "the run was cancelled, and its code had not unwound 10 s after that"
     assert host.log[0] == "the run still unwinds after 10 s and is given up"
+
+
+@pytest.mark.parametrize("blow", [CancelRequested(at_ms=2_000), DeadlinePassed(at_ms=2_000)])
+async def test_no_time_to_unwind_passes_during_a_pause(blow: CancelRequested | DeadlinePassed) -> None:
+    host = FakeHost()
+    host.clock_ms = 900_000
+    journal: list[Entry] = [blow, Withdrawn(op=SLEEP, at_ms=2_000), Resumed(at_ms=899_000)]
+    resumed(host, never_gives_up, journal, cancel_within_s=10, timeout_s=1)
+    assert wait_of(host).due_ms == 909_000
 
 
 async def test_so_is_what_a_deadline_has_struck() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pyrula.testing import Simulation
 from pyrula.workflows import (
     RunCancelled,
     RunStatus,
@@ -129,6 +131,26 @@ async def test_a_cancel_ends_the_run_though_its_code_does_not_want_to(flow: Any,
         await run.cancel()
         with pytest.raises(RunCancelled, match=r"had not unwound 0\.3 s after that"):
             await run.result(LIMIT_S)
+
+
+@workflow(cancel_within=60)
+async def unwinds_for_a_while(ctx: WorkflowContext) -> None:
+    try:
+        await ctx.sleep(3600)
+    finally:
+        await ctx.sleep(30)
+
+
+def test_a_run_that_was_paused_while_it_unwound_has_all_of_its_time_again() -> None:
+    with Simulation() as simulation:
+        run = simulation.start(unwinds_for_a_while)
+        run.cancel()
+        run.pause()
+        simulation.advance(timedelta(hours=1))
+        run.resume()
+        assert (run.finish().status, run.error) == (RunStatus.cancelled, None)
+        assert [entry["kind"] for entry in run.journal] == ["cancel_requested", "withdrawn", "resumed", "completed"]
+        run.check_replay()
 
 
 def test_the_time_to_unwind_is_some_time() -> None:
