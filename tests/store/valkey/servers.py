@@ -34,21 +34,32 @@ def _in_wheel() -> str:
     return str(path)
 
 
-def _own() -> str | None:
-    """The host's own Redis 7 or later, if it has one."""
-    path = shutil.which("redis-server")
-    if path is None:
-        return None
+def _redis7() -> str | None:
+    """A Redis of the present age, 7 or later: the one that `make` unpacked if it could, else the host's own."""
+    unpacked = Path(sys.prefix, "servers", "redis7", "server")
+    path = str(unpacked) if unpacked.exists() else shutil.which("redis-server")
+    return path if path is not None and int(version_of(path).partition(".")[0]) >= 7 else None
+
+
+def version_of(path: str) -> str:
+    """What a server says of itself."""
     told = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
-    return path if int(told.partition("v=")[2].partition(".")[0]) >= 7 else None
+    return told.partition("v=")[2].partition(" ")[0]
 
 
 @cache
 def kinds_of_server() -> dict[str, str]:
-    """Where the servers are: the newest that is served, the oldest, which `make` brings, and the host's own."""
+    """Where the servers are: the newest that is served, the oldest, and Redis 7 where it can be had."""
     kinds = {"valkey": _in_wheel(), "redis60": str(Path(sys.prefix, "servers", "redis_server", "bin", "redis-server"))}
-    own = _own()
-    return kinds if own is None else {**kinds, "redis7": own}
+    redis7 = _redis7()
+    return kinds if redis7 is None else {**kinds, "redis7": redis7}
+
+
+def told_kinds() -> str:
+    """The kinds of server in a line, so that one which is missing is seen."""
+    there = kinds_of_server()
+    told = ", ".join(f"{kind} {version_of(path)}" for kind, path in there.items())
+    return f"kinds of server: {told}{'' if 'redis7' in there else '; no redis7, so nothing was tried on Redis 7'}"
 
 
 class DidNotStart(Exception):
