@@ -3,6 +3,8 @@
 An event is taken once for each workflow, by whichever worker is first (see stores.protocol, `settle_event`), and the id
 of its run follows from the two. What cannot be taken is left where it is, to be seen and to be taken by other code: an
 event that only another version of the workflow knows, one whose filter raises, one whose payload cannot be decoded.
+There may be many of these. So a round goes on behind the last event that was looked at, and only now and then it begins
+at the oldest, to try what was left once more.
 
 Filters are the user's code. They run on a thread of their own, one at a time; one that does not come back in time is
 left alone, and its event too.
@@ -30,9 +32,9 @@ log = logging.getLogger("pyrula.duties")
 
 # events taken side by side, so that their writes are one commit
 _PAGE = 50
-# how long a filter may take (seconds), and how long an event is left alone that could not be taken
+# how long a filter may take (seconds), and how often what could not be taken is tried again
 _PATIENCE_S = 5.0
-_LEFT_ALONE_MS = 30_000
+_AGAIN_MS = 30_000
 
 
 class FanOut:
@@ -47,7 +49,8 @@ class FanOut:
         self._mono_ms = mono_ms
         self._threads = Threads(1, "pyrula-filter")
         self._turn = asyncio.Lock()
-        self._left_alone: dict[tuple[str, str], int] = {}
+        self._after: PendingEvent | None = None  # the last one that was looked at
+        self._began_ms: int | None = None  # when a round began at the oldest
 
     @property
     def is_needed(self) -> bool:
@@ -57,13 +60,11 @@ class FanOut:
     async def act(self) -> None:
         """Take what there is."""
         now_ms = self._mono_ms()
-        self._left_alone = {key: until_ms for key, until_ms in self._left_alone.items() if until_ms > now_ms}
-        while True:
-            pending = await self._store.events_pending(frozenset(self._programs), _PAGE + len(self._left_alone))
-            fresh = [each for each in pending if _key(each) not in self._left_alone][:_PAGE]
-            if not fresh:
-                return
-            await asyncio.gather(*map(self._take, fresh))
+        if self._began_ms is None or now_ms - self._began_ms >= _AGAIN_MS:
+            self._began_ms, self._after = now_ms, None
+        while page := await self._store.events_pending(frozenset(self._programs), _PAGE, self._after):
+            await asyncio.gather(*map(self._take, page))
+            self._after = page[-1]
 
     def stop(self) -> None:
         """Ask no filter any more."""
@@ -116,7 +117,6 @@ class FanOut:
             return admitted
 
     def _leave(self, each: PendingEvent, reason: str) -> None:
-        self._left_alone[_key(each)] = self._mono_ms() + _LEFT_ALONE_MS
         log.warning(
             "event %s (%s) is left for other code of %s: %s",
             each.event.event_id,
@@ -128,7 +128,3 @@ class FanOut:
 
 class _FilterFailed(Exception):
     """A filter gave no answer."""
-
-
-def _key(each: PendingEvent) -> tuple[str, str]:
-    return each.event.event_id, each.workflow or ""

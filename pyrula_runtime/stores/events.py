@@ -8,7 +8,7 @@ settles it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -31,8 +31,17 @@ class Emission(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingEvent:
-    """An event that a workflow has still to take; `workflow` is None while nobody wants it."""
+    """An event that a workflow has still to take; `workflow` is None while nobody wants it.
+
+    `place` orders events as they were told; each store counts its own way.
+    """
 
     event: Event
     workflow: str | None
     emitted_ms: int
+    place: int = field(compare=False)
+
+    @property
+    def order(self) -> tuple[int, str]:
+        """Pages come in this order."""
+        return self.place, self.workflow or ""

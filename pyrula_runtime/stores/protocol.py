@@ -211,8 +211,13 @@ class Store(Protocol):
     def emit(self, event: Event) -> Awaitable[Emission]:
         """Keep an event for the workflows that are subscribed to it; once per id."""
 
-    def events_pending(self, workflows: frozenset[str] | None, limit: int) -> Awaitable[tuple[PendingEvent, ...]]:
-        """Events that these workflows have still to take, oldest first; with None those of all, and deferred ones."""
+    def events_pending(
+        self, workflows: frozenset[str] | None, limit: int, after: PendingEvent | None = None
+    ) -> Awaitable[tuple[PendingEvent, ...]]:
+        """Events that these workflows have still to take, oldest first; with None those of all, and deferred ones.
+
+        `after` is the last one of the page before, whether or not it has been taken since.
+        """
 
     def settle_event(self, event_id: str, workflow: str, run: NewRun | None) -> Awaitable[bool]:
         """Let the run begin that comes of an event for this workflow, if any; False if that was settled before."""

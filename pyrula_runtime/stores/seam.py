@@ -219,9 +219,9 @@ class Seam:
         return self._cross("emit", lambda: self._store.emit(event))
 
     def events_pending(
-        self, workflows: frozenset[str] | None, limit: int
+        self, workflows: frozenset[str] | None, limit: int, after: p.PendingEvent | None = None
     ) -> asyncio.Future[tuple[p.PendingEvent, ...]]:
-        return self._cross("events_pending", lambda: self._store.events_pending(workflows, limit))
+        return self._cross("events_pending", lambda: self._store.events_pending(workflows, limit, after))
 
     def settle_event(self, event_id: str, workflow: str, run: p.NewRun | None) -> asyncio.Future[bool]:
         return self._cross("settle_event", lambda: self._store.settle_event(event_id, workflow, run))

@@ -169,20 +169,24 @@ class WaitingStore(MemoryHandle):
         if event.event_id in self.world.events:
             return p.Emission.duplicate
         wanted_by = {workflow for (workflow, _), names in self.world.subscriptions.items() if event.name in names}
-        self.world.events[event.event_id] = KeptEvent(event, self._wall_ms, wanted_by or None)
+        self.world.events_told += 1
+        kept = KeptEvent(event, self._wall_ms, wanted_by or None, self.world.events_told)
+        self.world.events[event.event_id] = kept
         if wanted_by:
             self.world.wake(p.Wake.timer)
         return p.Emission.accepted
 
     @verb
-    def events_pending(self, workflows: frozenset[str] | None, limit: int) -> tuple[p.PendingEvent, ...]:
+    def events_pending(
+        self, workflows: frozenset[str] | None, limit: int, after: p.PendingEvent | None = None
+    ) -> tuple[p.PendingEvent, ...]:
         found = [
-            p.PendingEvent(event=kept.event, workflow=workflow or None, emitted_ms=kept.emitted_ms)
+            p.PendingEvent(event=kept.event, workflow=workflow or None, emitted_ms=kept.emitted_ms, place=kept.place)
             for kept in self.world.events.values()
             for workflow in sorted({""} if kept.left is None else kept.left)
             if workflows is None or workflow in workflows
         ]
-        return tuple(found[:limit])
+        return tuple([each for each in found if after is None or each.order > after.order][:limit])
 
     @verb
     def settle_event(self, event_id: str, workflow: str, run: p.NewRun | None) -> bool:

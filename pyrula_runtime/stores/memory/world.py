@@ -73,6 +73,7 @@ class KeptEvent:
     event: p.Event
     emitted_ms: int
     left: set[str] | None
+    place: int
 
     @property
     def over_ms(self) -> int:
@@ -90,6 +91,7 @@ class World:
     schedules: dict[str, p.ScheduleRecord | int] = field(default_factory=dict)  # of a dropped one its last revision
     subscriptions: dict[tuple[str, str | None], frozenset[str]] = field(default_factory=dict)
     events: dict[str, KeptEvent] = field(default_factory=dict)
+    events_told: int = 0
     listeners: list[MemoryListener] = field(default_factory=list)
     alive_ms: int = 0
     silence_ms: int = 0

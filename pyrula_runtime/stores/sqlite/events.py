@@ -53,20 +53,24 @@ def emit(tx: Tx, event: Event) -> Emission:
     return Emission.accepted
 
 
-def pending(db: apsw.Connection, workflows: frozenset[str] | None, limit: int) -> tuple[PendingEvent, ...]:
+def pending(
+    db: apsw.Connection, workflows: frozenset[str] | None, limit: int, after: PendingEvent | None
+) -> tuple[PendingEvent, ...]:
     """What is still to be taken, oldest first."""
     lines: Iterable[list[tuple[Any, ...]]]
+    place, last = (-1, "") if after is None else after.order
     if workflows is None:
-        lines = [rows(db, SQL["pending"], (limit,)), rows(db, SQL["deferred"], (limit,))]
+        lines = [rows(db, SQL["pending"], (place, last, limit)), rows(db, SQL["deferred"], (place, limit))]
     else:
-        lines = [rows(db, SQL["pending_of"], (workflow, limit)) for workflow in sorted(workflows)]
+        firsts = {workflow: place if workflow > last else place + 1 for workflow in sorted(workflows)}
+        lines = [rows(db, SQL["pending_of"], (workflow, first, limit)) for workflow, first in firsts.items()]
     return tuple(map(_pending, islice(merge(*lines), limit)))
 
 
 def _pending(row: tuple[Any, ...]) -> PendingEvent:
-    _, workflow, event_id, name, body, ttl_ms, emitted_ms = row
+    place, workflow, event_id, name, body, ttl_ms, emitted_ms = row
     event = Event(event_id=event_id, name=name, body=body, ttl_ms=ttl_ms)
-    return PendingEvent(event=event, workflow=workflow or None, emitted_ms=emitted_ms)
+    return PendingEvent(event=event, workflow=workflow or None, emitted_ms=emitted_ms, place=place)
 
 
 def settle(tx: Tx, event_id: str, workflow: str, run: NewRun | None) -> bool:

@@ -212,9 +212,9 @@ class SqliteStore(Undivided):
         return self._write(partial(events.emit, event=event))
 
     def events_pending(
-        self, workflows: frozenset[str] | None, limit: int
+        self, workflows: frozenset[str] | None, limit: int, after: p.PendingEvent | None = None
     ) -> asyncio.Future[tuple[p.PendingEvent, ...]]:
-        return self._read(partial(events.pending, workflows=workflows, limit=limit))
+        return self._read(partial(events.pending, workflows=workflows, limit=limit, after=after))
 
     def settle_event(self, event_id: str, workflow: str, run: p.NewRun | None) -> asyncio.Future[bool]:
         return self._write(partial(events.settle, event_id=event_id, workflow=workflow, run=run))

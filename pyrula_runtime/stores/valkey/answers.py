@@ -125,15 +125,16 @@ def _schedule(schedule_id: bytes, kept: bytes, next_ms: int | None) -> p.Schedul
     return p.ScheduleRecord(schedule_id=schedule_id.decode(), rev=int(rev), record=record, next_ms=next_ms)
 
 
-def pending(limit: int, reply: Iterable[Sequence[Any]]) -> tuple[p.PendingEvent, ...]:
+def pending(limit: int, after: p.PendingEvent | None, reply: Iterable[Sequence[Any]]) -> tuple[p.PendingEvent, ...]:
     """What `events_pending` answers, of all workflows together: oldest first, then by workflow."""
-    return tuple(map(_pending, sorted(reply, key=lambda row: (row[0], row[1]))[:limit]))
+    found = sorted(map(_pending, reply), key=lambda each: each.order)
+    return tuple([each for each in found if after is None or each.order > after.order][:limit])
 
 
 def _pending(row: Sequence[Any]) -> p.PendingEvent:
-    _, workflow, event_id, name, body, ttl_ms, emitted_ms = row
+    place, workflow, event_id, name, body, ttl_ms, emitted_ms = row
     event = p.Event(event_id=event_id.decode(), name=name.decode(), body=body, ttl_ms=ttl_ms)
-    return p.PendingEvent(event=event, workflow=workflow.decode() or None, emitted_ms=emitted_ms)
+    return p.PendingEvent(event=event, workflow=workflow.decode() or None, emitted_ms=emitted_ms, place=place)
 
 
 def committed(reply: Sequence[Any]) -> p.Committed:

@@ -16,7 +16,9 @@ from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import Moves, RunStatus
 from pyrula_runtime.stores import protocol as p
 from pyrula_runtime.stores.clock import Clock, SystemClock
+from pyrula_runtime.stores.partly import as_far_as_known
 from pyrula_runtime.stores.valkey.answers import Ended
+from pyrula_runtime.stores.valkey.asking import at_once, in_turn, whole
 from pyrula_runtime.stores.valkey.claimed import Claimed
 from pyrula_runtime.stores.valkey.claims import Claims
 from pyrula_runtime.stores.valkey.dues import Dues
@@ -31,7 +33,7 @@ from pyrula_runtime.stores.valkey.timers import Timers
 from pyrula_runtime.stores.valkey.wakes import Listeners, Wanted
 
 Answer = TypeVar("Answer")
-Element = TypeVar("Element")
+Whole = TypeVar("Whole")
 Key = TypeVar("Key", bound=Hashable)
 
 
@@ -121,10 +123,8 @@ class Front:
         groups: dict[int, list[Token]] = {}
         for token in tokens:
             groups.setdefault(shard_of_run(token.run_id), []).append(token)
-        return _merged(
-            [self.shard(number).renew(group, lock_ttl_ms) for number, group in (groups or {FIRST: []}).items()],
-            _renewed,
-        )
+        calls = {number: self.shard(number).renew(group, lock_ttl_ms) for number, group in groups.items()}
+        return self._together(calls or {FIRST: self._shards.first.renew([], lock_ttl_ms)}, _renewed)
 
     def reclaim_lapsed(self, to_status: RunStatus, lock_ttl_ms: int, limit: int) -> Awaitable[p.Lapsed]:
         if self._shards.most == 1:
@@ -134,82 +134,110 @@ class Front:
     async def _reclaim_around(self, to_status: RunStatus, lock_ttl_ms: int, limit: int) -> p.Lapsed:
         run_ids: list[str] = []
         grace = False
-        for numbers in self._shards.by_server():
+
+        async def reclaim(numbers: Sequence[int]) -> bool:
+            nonlocal grace
             outage = ""
             for number in numbers:
-                left = limit - len(run_ids)
-                lapsed, outages, left_over = await self._shards.shard(number).reclaim(
-                    to_status, lock_ttl_ms, left, outage
-                )
+                left, shard = limit - len(run_ids), self.shard(number)
+                lapsed, outages, left_over = await shard.reclaim(to_status, lock_ttl_ms, left, outage)
                 outage = outage or f"{number}:{outages}"
                 if left_over:
                     self._outbox.has_left_over(number)
-                run_ids += lapsed.run_ids
+                run_ids.extend(lapsed.run_ids)
                 grace |= lapsed.grace
                 if len(run_ids) >= limit:
-                    return p.Lapsed(run_ids=tuple(run_ids), grace=grace)
-        return p.Lapsed(run_ids=tuple(run_ids), grace=grace)
+                    return True
+            return False
+
+        fault = await in_turn(self._shards.by_server(), reclaim)
+        return whole(p.Lapsed(run_ids=tuple(run_ids), grace=grace), fault)
 
     def holdings(self, incarnation: str) -> Awaitable[tuple[p.Holding, ...]]:
         if self.lookout.leased is not None and self.wanted.belongs_here(incarnation):
             return self._held_here(incarnation)
         return self._shards.first.holdings(incarnation) if self._shards.most == 1 else self._held_by(incarnation)
 
-    async def _held_by(self, incarnation: str) -> tuple[p.Holding, ...]:
-        told = await asyncio.gather(*[shard.holdings_and_left_over(incarnation) for shard in self._shards.all()])
-        # whoever is asked about may have died before he carried what he wrote
-        for number, (_, left_over) in enumerate(told):
-            if left_over:
-                self._outbox.has_left_over(number)
-        return _chained([held for held, _ in told])
+    def _held_by(self, incarnation: str) -> Awaitable[tuple[p.Holding, ...]]:
+        def held(told: Mapping[int, tuple[tuple[p.Holding, ...], int]]) -> tuple[p.Holding, ...]:
+            for number, (_, left_over) in told.items():
+                if left_over:  # whoever is asked about may have died before he carried what he wrote
+                    self._outbox.has_left_over(number)
+            return tuple(chain.from_iterable(holdings for holdings, _ in told.values()))
+
+        return self._together(
+            {shard.number: shard.holdings_and_left_over(incarnation) for shard in self._shards.all()}, held
+        )
 
     async def _held_here(self, incarnation: str) -> tuple[p.Holding, ...]:
         asked = self._claimed.shards()
-        told = await asyncio.gather(*[self.shard(number).holdings(incarnation) for number in asked])
-        for (number, brought), held in zip(asked.items(), told, strict=True):
-            if not held:
-                self._claimed.is_empty(number, brought)
-        return _chained(told)
+
+        def held(told: Mapping[int, tuple[p.Holding, ...]]) -> tuple[p.Holding, ...]:
+            for number, holdings in told.items():
+                if not holdings:
+                    self._claimed.is_empty(number, asked[number])
+            return tuple(chain.from_iterable(told.values()))
+
+        return await self._together({number: self.shard(number).holdings(incarnation) for number in asked}, held)
 
     def find(self, query: p.RunQuery) -> Awaitable[tuple[p.RunRecord, ...]]:
-        def newest(told: list[tuple[p.RunRecord, ...]]) -> tuple[p.RunRecord, ...]:
-            found = sorted(chain.from_iterable(told), key=lambda record: record.run_id, reverse=True)
+        def newest(told: Mapping[int, tuple[p.RunRecord, ...]]) -> tuple[p.RunRecord, ...]:
+            found = sorted(chain.from_iterable(told.values()), key=lambda record: record.run_id, reverse=True)
             return tuple(found[: query.limit])
 
-        return _merged([shard.find(query) for shard in self._shards.all()], newest)
+        return self._together({shard.number: shard.find(query) for shard in self._shards.all()}, newest)
 
     def counts(self, statuses: frozenset[RunStatus] = p.EVERY_STATUS) -> Awaitable[Mapping[tuple[str, RunStatus], int]]:
-        return _merged([shard.counts(statuses) for shard in self._shards.all()], _added)
+        return self._together({shard.number: shard.counts(statuses) for shard in self._shards.all()}, _added)
 
     def pins(self) -> Awaitable[Mapping[tuple[str, str], int]]:
-        return _merged([shard.pins() for shard in self._shards.all()], _added)
+        return self._together({shard.number: shard.pins() for shard in self._shards.all()}, _added)
 
     def suspects(self) -> Awaitable[int]:
-        return _merged([shard.suspects() for shard in self._shards.all()], sum)
+        return self._together(
+            {shard.number: shard.suspects() for shard in self._shards.all()}, lambda told: sum(told.values())
+        )
+
+    def _together(
+        self, calls: Mapping[int, Awaitable[Answer]], put_together: Callable[[Mapping[int, Answer]], Whole]
+    ) -> Awaitable[Whole]:
+        return at_once(calls, self._shards.patience_s, put_together)
 
     def purge(self, limit: int) -> Awaitable[int]:
         return self._shards.first.purge(limit) if self._shards.most == 1 else self._purge_around(limit)
 
     async def _purge_around(self, limit: int) -> int:
         gone = 0
-        for shard in self._shards.all():
-            gone += await shard.purge(limit - gone)
-            if gone >= limit:  # settled events come on top
-                break
-        return gone
+
+        async def purge(numbers: Sequence[int]) -> bool:
+            nonlocal gone
+            for number in numbers:
+                gone += await self.shard(number).purge(limit - gone)
+                if gone >= limit:  # settled events come on top
+                    return True
+            return False
+
+        fault = await in_turn(self._shards.by_server(), purge)
+        return whole(gone, fault)
 
     async def drop_finished(self, statuses: frozenset[RunStatus], older_than_ms: int, limit: int) -> int:
         gone = 0
-        for shard in self._shards.all():
-            looked_at: set[str] = set()  # who is kept may be old again before all have had their turn
-            while gone < limit:
-                told = await shard.finished(statuses, older_than_ms, limit - gone)
-                found = [run for run in told if run.run_id not in looked_at]
-                if not found:
-                    break
-                looked_at.update(run.run_id for run in found)
-                gone += await self._drop_from(shard, found)
-        return gone
+
+        async def drop(numbers: Sequence[int]) -> bool:
+            nonlocal gone
+            for shard in map(self.shard, numbers):
+                looked_at: set[str] = set()  # who is kept may be old again before all have had their turn
+                while gone < limit:
+                    told = await shard.finished(statuses, older_than_ms, limit - gone)
+                    found = [run for run in told if run.run_id not in looked_at]
+                    if not found:
+                        break
+                    looked_at.update(run.run_id for run in found)
+                    gone += await self._drop_from(shard, found)
+            return gone >= limit
+
+        fault = await in_turn(self._shards.by_server(), drop)
+        return whole(gone, fault)
 
     async def _drop_from(self, shard: Shard, found: Sequence[Ended]) -> int:
         parents = {run.parent for run in found if run.parent}
@@ -220,11 +248,15 @@ class Front:
     # workers
 
     async def beat(self, worker: p.WorkerRecord, forget_after_ms: int) -> None:
-        others = [self.shard(first).pulse() for first, *_ in self._shards.by_server() if first != FIRST]
-        if others:
-            await asyncio.gather(*others)
-        if await self._shards.first.beat(worker, forget_after_ms) != self._shards.most:
+        signs: dict[int, Awaitable[int]] = {FIRST: self._shards.first.beat(worker, forget_after_ms)}
+        for first, *_ in self._shards.by_server():
+            if first != FIRST:
+                signs[first] = self.shard(first).pulse()
+        counted, fault = await as_far_as_known(self._together(signs, lambda told: told.get(FIRST)))
+        if counted is not None and counted != self._shards.most:
             await self._shards.learn()
+        if fault is not None:
+            raise fault
 
     async def retire(self, incarnation: str) -> None:
         await self.give_up_leases(incarnation)
@@ -264,38 +296,27 @@ class Front:
     def emit(self, event: p.Event) -> Awaitable[p.Emission]:
         return self._shards.first.emit(event)
 
-    def events_pending(self, workflows: frozenset[str] | None, limit: int) -> Awaitable[tuple[p.PendingEvent, ...]]:
-        return self._shards.first.events_pending(workflows, limit)
+    def events_pending(
+        self, workflows: frozenset[str] | None, limit: int, after: p.PendingEvent | None = None
+    ) -> Awaitable[tuple[p.PendingEvent, ...]]:
+        return self._shards.first.events_pending(workflows, limit, after)
 
     def settle_event(self, event_id: str, workflow: str, run: p.NewRun | None) -> Awaitable[bool]:
         comes = () if run is None else (p.SubmitRun(run=run),)
         return self._outbox.carry_with(FIRST, comes, self._shards.first.settle_event(event_id, workflow, run))
 
 
-def _merged(calls: Sequence[Awaitable[Answer]], put_together: Callable[[list[Answer]], Answer]) -> Awaitable[Answer]:
-    """The answer of one shard, or what those of several make together."""
-    return calls[0] if len(calls) == 1 else _gathered(calls, put_together)
-
-
-async def _gathered(calls: Sequence[Awaitable[Answer]], put_together: Callable[[list[Answer]], Answer]) -> Answer:
-    return put_together(await asyncio.gather(*calls))
-
-
-def _renewed(told: list[p.Renewed]) -> p.Renewed:
+def _renewed(told: Mapping[int, p.Renewed]) -> p.Renewed:
     return p.Renewed(
-        lost=frozenset(chain.from_iterable(each.lost for each in told)),
-        cancelled=frozenset(chain.from_iterable(each.cancelled for each in told)),
-        inbox={run_id: number for each in told for run_id, number in each.inbox.items()},
+        lost=frozenset(chain.from_iterable(each.lost for each in told.values())),
+        cancelled=frozenset(chain.from_iterable(each.cancelled for each in told.values())),
+        inbox={run_id: number for each in told.values() for run_id, number in each.inbox.items()},
     )
 
 
-def _chained(told: list[tuple[Element, ...]]) -> tuple[Element, ...]:
-    return tuple(chain.from_iterable(told))
-
-
-def _added(told: list[Mapping[Key, int]]) -> Mapping[Key, int]:
+def _added(told: Mapping[int, Mapping[Key, int]]) -> Mapping[Key, int]:
     total: dict[Key, int] = {}
-    for each in told:
+    for each in told.values():
         for key, number in each.items():
             total[key] = total.get(key, 0) + number
     return total

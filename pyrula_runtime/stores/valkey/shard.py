@@ -170,10 +170,12 @@ class Shard:
         return self._run("emit", *requests.emit(event), told=lambda said: p.Emission(said.decode()))
 
     def events_pending(
-        self, workflows: frozenset[str] | None, limit: int
+        self, workflows: frozenset[str] | None, limit: int, after: p.PendingEvent | None = None
     ) -> asyncio.Future[tuple[p.PendingEvent, ...]]:
-        of = ("*",) if workflows is None else sorted(workflows)
-        return self._run("events_pending", limit, *of, told=partial(answers.pending, limit))
+        of, first = ("*",) if workflows is None else sorted(workflows), 0 if after is None else after.place
+        # of the event at that place, other workflows may be left, each of which is in the answer once more
+        asked = limit if after is None else limit + 1
+        return self._run("events_pending", asked, first, *of, told=partial(answers.pending, limit, after))
 
     def settle_event(self, event_id: str, workflow: str, run: p.NewRun | None) -> asyncio.Future[bool]:
         comes = () if run is None else (p.SubmitRun(run=run),)

@@ -10,17 +10,19 @@ from typing import Any
 
 import pytest
 
+from pyrula_runtime.core.errors import StoreUnavailable
 from pyrula_runtime.duties import fan_out
 from pyrula_runtime.duties.declaring import Declaring
 from pyrula_runtime.duties.fan_out import FanOut
 from pyrula_runtime.engine.payloads import PLAIN, Payloads
 from pyrula_runtime.engine.program import Program, Trigger
 from pyrula_runtime.stores.clock import ManualClock
-from pyrula_runtime.stores.protocol import Emission, Event, RunQuery, RunRecord, Store
+from pyrula_runtime.stores.protocol import Emission, Event, PendingEvent, RunQuery, RunRecord, Store
 from tests.store.samples import until
 from tests.store.sites import Site
 
 CREATED = Trigger(event="order.created")
+CREATED_TOO = Trigger(event="order.imported")
 
 
 def program(*triggers: Trigger, name: str = "order", version: str | None = None) -> Program:
@@ -141,6 +143,48 @@ async def test_a_filter_that_raises_loses_nothing_and_keeps_no_other_event(
     clock.move(31_000)  # then the faulty one would look at them again
     await worker.act()
     worker.stop()
+
+
+async def test_events_that_cannot_be_taken_do_not_make_later_rounds_longer(
+    store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = await serving(store, clock, program(Trigger(event="order.created", admits=broken), CREATED_TOO))
+    for number in range(120):
+        await told(store, f"e-{number}")
+    await worker.act()
+    pages, ask = list[int](), store.events_pending
+
+    async def counted(*of: Any) -> Sequence[PendingEvent]:
+        page = await ask(*of)
+        pages.append(len(page))
+        return page
+
+    monkeypatch.setattr(store, "events_pending", counted)
+    await told(store, "e-good", b"[1]", name=CREATED_TOO.event)
+    await worker.act()
+    assert (await inputs(store, 1), pages) == ([b"[1]"], [1, 0])
+    clock.move(31_000)
+    await worker.act()
+    assert pages[2:] == [50, 50, 20, 0]
+    worker.stop()
+
+
+async def test_an_event_whose_taking_failed_is_taken_in_the_next_round(
+    store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = await serving(store, clock, program(CREATED))
+    await told(store, "e-1")
+    settle = store.settle_event
+
+    async def fails(*_: Any) -> bool:
+        monkeypatch.setattr(store, "settle_event", settle)
+        raise StoreUnavailable("for a moment")
+
+    monkeypatch.setattr(store, "settle_event", fails)
+    with pytest.raises(StoreUnavailable):
+        await worker.act()
+    await worker.act()
+    assert await inputs(store, 1) == [b"{}"]
 
 
 async def test_a_filter_that_does_not_come_back_is_left_behind(

@@ -30,17 +30,18 @@ INSERT INTO event_for (workflow, event) VALUES (?1, ?2)
 
 -- name: pending_of
 SELECT n, workflow, id, name, body, ttl_ms, emitted_ms FROM event_for JOIN event ON n = event
-WHERE workflow = ?1
-ORDER BY event LIMIT ?2
+WHERE workflow = ?1 AND event >= ?2
+ORDER BY event LIMIT ?3
 
 -- name: pending
 SELECT n, workflow, id, name, body, ttl_ms, emitted_ms FROM event_for JOIN event ON n = event
-ORDER BY event, workflow LIMIT ?1
+WHERE (event, workflow) > (?1, ?2)
+ORDER BY event, workflow LIMIT ?3
 
 -- name: deferred
 SELECT n, '', id, name, body, ttl_ms, emitted_ms FROM event INDEXED BY event_deferred
-WHERE pending < 0
-ORDER BY n LIMIT ?1
+WHERE pending < 0 AND n > ?1
+ORDER BY n LIMIT ?2
 
 -- name: take
 DELETE FROM event_for WHERE workflow = ?2 AND event = (SELECT n FROM event WHERE id = ?1)

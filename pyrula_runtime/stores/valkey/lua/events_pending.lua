@@ -1,8 +1,8 @@
 -- Events that have still to be taken.
 -- uses: clock
--- KEYS[1] tag. ARGV: clock, limit, workflows, or '*' for all, and for those that nobody wants yet.
+-- KEYS[1] tag. ARGV: clock, limit, first place, workflows, or '*' for all, and for those that nobody wants yet.
 -- Result: {place, workflow ('' nobody wants it yet), id, name, body, ttl, time} of each, up to the limit of each workflow.
-local found, upto = {}, ARGV[2] - 1
+local found, limit, first = {}, tonumber(ARGV[2]), ARGV[3]
 
 local function tell(id, place, workflow)
   local e = call('HMGET', T .. 'e:' .. id, 'n', 'b', 'l', 't')
@@ -10,12 +10,12 @@ local function tell(id, place, workflow)
 end
 
 local function each(pending, tell_one)
-  if upto < 0 then return end
-  local some = call('ZRANGE', T .. pending, 0, upto, 'WITHSCORES')
+  if limit < 1 then return end
+  local some = call('ZRANGEBYSCORE', T .. pending, first, '+inf', 'WITHSCORES', 'LIMIT', 0, limit)
   for at = 1, #some, 2 do tell_one(some[at], some[at + 1]) end
 end
 
-if ARGV[3] == '*' then
+if ARGV[4] == '*' then
   each('ep', function(id, place)
     local takers = call('HGET', T .. 'e:' .. id, 'w')
     if not takers then return tell(id, place, '') end
@@ -23,7 +23,7 @@ if ARGV[3] == '*' then
   end)
   return found
 end
-for at = 3, #ARGV do
+for at = 4, #ARGV do
   each('ep:' .. ARGV[at], function(id, place) tell(id, place, ARGV[at]) end)
 end
 return found

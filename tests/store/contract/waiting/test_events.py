@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.stores.clock import ManualClock
-from pyrula_runtime.stores.protocol import Emission, Event, Store, Wake
+from pyrula_runtime.stores.protocol import Emission, Event, PendingEvent, Store, Wake
 from tests.store.listening import woken_by
 from tests.store.samples import DAY_MS, new_run
 from tests.store.sites import Site
@@ -68,6 +68,30 @@ async def test_events_come_in_order_and_in_pages(store: Store) -> None:
         await store.emit(Event(event_id=name, name="order.paid", body=b""))
     assert await pending(store) == [("e1", None), ("e3", "ship"), ("e2", "ship")]
     assert [each.event.event_id for each in await store.events_pending(None, 2)] == ["e1", "e3"]
+
+
+async def test_a_page_goes_on_behind_the_last_event_of_the_one_before(store: Store) -> None:
+    await store.emit(Event(event_id="e0", name="order.sent", body=b""))
+    for workflow in ("bill", "mail", "ship"):
+        await store.subscribe(workflow, None, NAMES)
+    for name in ("e1", "e2"):
+        await store.emit(Event(event_id=name, name="order.created", body=b""))
+    expected = [(name, workflow) for name in ("e1", "e2") for workflow in ("bill", "mail", "ship")]
+    for workflows, whole in (
+        (None, [("e0", None), *expected]),
+        (frozenset({"mail", "ship"}), [pair for pair in expected if pair[1] != "bill"]),
+    ):
+        for limit in (1, 2, 3, 10):
+            seen: list[PendingEvent] = []
+            while page := await store.events_pending(workflows, limit, seen[-1] if seen else None):
+                assert len(page) <= limit
+                seen += page
+            assert [(each.event.event_id, each.workflow) for each in seen] == whole
+    first, *_ = await store.events_pending(frozenset({"bill"}), 1)
+    await store.settle_event("e1", "bill", None)
+    (second,) = await store.events_pending(frozenset({"bill"}), 10, first)
+    assert second.event.event_id == "e2"
+    assert await store.events_pending(frozenset({"bill"}), 10, second) == ()
 
 
 async def test_an_event_rings(site: Site, store: Store) -> None:
