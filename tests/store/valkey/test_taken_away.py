@@ -87,8 +87,12 @@ WRITES = (
     "zincrby",
     "sadd",
     "srem",
+    "zremrangebyscore",
     "rpush",
+    "lpop",
+    "setrange",
     "del",
+    "unlink",
     "publish",
 )
 VERBS: dict[str, Callable[[ValkeyStore, Claim], Awaitable[Any]]] = {

@@ -1,11 +1,12 @@
 -- Begin to use a store: prove that scripts may do what they have to, and hear or say how many shards there are.
--- uses: clock
+-- uses: clock rights
 -- KEYS[1] tag of the first shard. ARGV: clock, schema version, number of shards wanted ('' as it is), number for a new
 -- store, number that all shards have been told ('' none).
 -- Result: {schema version of the store, number, highest number ever, whether all shards know it, then former numbers and
 -- when each was given up}.
 -- Law: the first to come writes the version and the first sign of life; who comes later changes nothing but the number,
 -- if he wants another. What was kept before there were numbers is in one shard.
+check_permitted()
 local wall, mono, last, offset = read_clock()
 local layout, wanted = T .. 's', ARGV[3]
 if last == 0 then call('HSET', T .. 'c', 'a', mono, 'o', offset) end

@@ -19,17 +19,12 @@ local function read_clock()
   return wall, mono, last, offset
 end
 
--- Law: whoever may not do all that scripts do is refused before the first write, for a script that is broken off is not
--- undone. Asked once a second at most, so a right that goes is missed for as long; servers before 7 tell only by doing.
+-- Before the first write, once a second at most: a right that goes is missed for as long. Where nobody can be asked, the
+-- first of all commands tells at least of itself.
 local function check_rights()
   call('ZADD', T .. 'a', 'XX', 0, '')
-  if not redis.acl_check_cmd then return end
-  local k = T .. '0'
-  for _, write in ipairs({{'SET', k, ''}, {'INCR', k}, {'HSET', k, '', ''}, {'HDEL', k, ''}, {'HINCRBY', k, '', 1},
-    {'ZREM', k, ''}, {'ZINCRBY', k, 1, ''}, {'SADD', k, ''}, {'SREM', k, ''}, {'RPUSH', k, ''}, {'DEL', k},
-    {'PUBLISH', k, ''}}) do
-    if not redis.acl_check_cmd(unpack(write)) then error('NOPERM it may not ' .. write[1]) end
-  end
+  -- uses: rights
+  check_permitted()
 end
 
 -- Gives a sign of life; at most one a second is written, and one for each time that the clock was set back: until it is
