@@ -21,6 +21,7 @@ from pyrula_runtime.stores.valkey.connection import Connection
 from pyrula_runtime.stores.valkey.route import Route
 from pyrula_runtime.stores.valkey.scripts import Script, scripts
 from pyrula_runtime.stores.valkey.settings import Settings
+from pyrula_runtime.stores.valkey.tls import misunderstanding
 
 log = logging.getLogger(__name__)
 SCHEMA = 1
@@ -35,7 +36,7 @@ def examine(route: Route, settings: Settings) -> tuple[Connection, str]:
 
     StoreRefused or StoreUnavailable if it will not do.
     """
-    connection = route.connect("pyrula")
+    connection = _reach(route)
     try:
         facts = _told(connection)
         if _is_cluster(facts) and not route.in_cluster:
@@ -44,9 +45,10 @@ def examine(route: Route, settings: Settings) -> tuple[Connection, str]:
             connection = route.connect("pyrula")
             facts = _told(connection)
         publish = "SPUBLISH" if _is_cluster(facts) and _version(facts) >= (7, 0) else "PUBLISH"
+        if route.address.strict:
+            route.replicas = min(1, int(facts.get("connected_slaves", "0")))
         loaded = scripts(guarded=settings.guarded, publish=publish)
         _examine(connection, facts, [loaded[name] for name in AT_ONCE])
-        _want_replicas(route, connection, facts)
         if route.in_cluster:
             _examine_others(route, connection)
     except OSError as error:
@@ -56,6 +58,15 @@ def examine(route: Route, settings: Settings) -> tuple[Connection, str]:
         connection.socket.close()
         raise
     return connection, publish
+
+
+def _reach(route: Route) -> Connection:
+    try:
+        return route.connect("pyrula")
+    except StoreUnavailable as error:
+        if told := misunderstanding(route.address):
+            raise told from error
+        raise
 
 
 def _told(connection: Connection) -> Mapping[str, str]:
@@ -85,18 +96,9 @@ def _examine_others(route: Route, first: Connection) -> None:
             connection = route.connect("pyrula", node)
             try:
                 save, fsync = connection.ask([("CONFIG", "GET", "save"), ("CONFIG", "GET", "appendfsync")])
-                facts = _told(connection)
-                _judge(connection.address, facts, save, fsync)
-                _want_replicas(route, connection, facts)
+                _judge(connection.address, _told(connection), save, fsync)
             finally:
                 connection.socket.close()
-
-
-def _want_replicas(route: Route, connection: Connection, facts: Mapping[str, str]) -> None:
-    """With the strict profile, a server that has a replica answers nothing that the replica has not."""
-    if route.address.strict:
-        node = (connection.address.host, connection.address.port) if route.in_cluster else None
-        route.wants_replicas(node, min(1, int(facts.get("connected_slaves", "0"))))
 
 
 def _judge(address: Address, facts: Mapping[str, str], save: Any, fsync: Any, probe: Any = b"") -> None:

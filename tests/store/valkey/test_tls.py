@@ -1,4 +1,4 @@
-"""TLS: the server proves who it is, and a lane reads and writes through it as through any socket."""
+"""TLS: the server proves who it is, a lane reads and writes through it, and who expects it in vain hears that."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import asyncio
 import os
 import ssl
 import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from pyrula_runtime.core.errors import StoreRefused
+from pyrula_runtime.core.errors import StoreRefused, StoreUnavailable
 from pyrula_runtime.stores.protocol import Append, Wake
-from pyrula_runtime.stores.valkey.address import Address, Tls
+from pyrula_runtime.stores.valkey.address import Address, Tls, parse
+from pyrula_runtime.stores.valkey.settings import Settings
 from pyrula_runtime.stores.valkey.store import ValkeyStore
 from tests.store.samples import appending, claimed, journal_of, new_run
-from tests.store.valkey.servers import shared
+from tests.store.valkey.servers import KEEPS, DidNotStart, Server, free_ports, kinds_of_server, shared
 
 Opened = Callable[..., Awaitable[ValkeyStore]]
 
@@ -88,3 +89,49 @@ async def test_an_operator_may_do_without_the_proof(opened: Opened, address: Add
     store = await opened(replace(address, tls=Tls(verify=False)))
     assert (await store.submit(new_run())).run_id
     await store.close()
+
+
+@pytest.fixture(params=list(kinds_of_server()))
+def plain_port(request: pytest.FixtureRequest) -> Iterator[int]:
+    (port,) = free_ports(1)
+    server = Server(*KEEPS, "--requirepass", "secret", kind=request.param, port=port)
+    yield port
+    server.stop()
+
+
+async def test_a_server_without_tls_says_that_it_speaks_none(plain_port: int) -> None:
+    # it waits for the end of what it takes for a command, so nothing but the time for the greeting ends that
+    soon = Settings(connect_s=0.3)
+    with pytest.raises(StoreRefused, match="speaks no TLS on this port; write valkey:// or redis:// into"):
+        await ValkeyStore(parse(f"rediss://:secret@127.0.0.1:{plain_port}"), None, soon).open()
+
+
+async def test_what_speaks_tls_says_so_to_whoever_does_not(address: Address) -> None:
+    with pytest.raises(StoreRefused, match="speaks only TLS on this port; write valkeys:// or rediss:// into"):
+        await ValkeyStore(replace(address, tls=None)).open()
+
+
+@pytest.mark.parametrize("kind", kinds_of_server())
+async def test_a_server_s_own_tls_if_it_was_built_with_it(opened: Opened, certificate: Path, kind: str) -> None:
+    (port,) = free_ports(1)
+    cert, key = str(certificate / "cert.pem"), str(certificate / "key.pem")
+    files = ("--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert, "--tls-auth-clients", "no")
+    try:
+        server = Server(*KEEPS, "--tls-port", str(port), *files, kind=kind)
+    except DidNotStart:  # built without; the door of the other tests has it
+        return
+    try:
+        store = await opened(parse(f"rediss://127.0.0.1:{port}?ssl_ca_certs={cert}"))
+        assert (await store.submit(new_run())).run_id
+        await store.close()
+        with pytest.raises(StoreRefused, match="speaks only TLS on this port"):
+            await ValkeyStore(f"redis://:secret@127.0.0.1:{port}").open()
+    finally:
+        server.stop()
+
+
+async def test_nobody_there_speaks_neither() -> None:
+    (port,) = free_ports(1)
+    for scheme in ("valkey", "valkeys"):
+        with pytest.raises(StoreUnavailable, match="cannot be reached"):
+            await ValkeyStore(f"{scheme}://127.0.0.1:{port}").open()
