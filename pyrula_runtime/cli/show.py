@@ -71,6 +71,7 @@ def _print_header(told: dict[str, Any], now_at_ms: int) -> None:
             ("created", dated(told["created_ms"], now_at_ms)),
             ("starts", coming(told["start_at_ms"], now_at_ms) if told["started_ms"] is None else ""),
             ("wakes", coming(told["due_ms"], now_at_ms) if told["started_ms"] is not None else ""),
+            ("waits for", told["awaits"] or ""),
             ("started", dated(told["started_ms"], now_at_ms) + (f", queued for {waited}" if waited else "")),
             ("finished", dated(told["finished_ms"], now_at_ms) + (f", took {took}" if took else "")),
             ("charges", f"{len(told['charges'])}" if told["charges"] else ""),

@@ -6,7 +6,7 @@ Whether a worker has a supervisor is written in its black box, which only its ow
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -16,13 +16,17 @@ from pyrula_runtime.cli.flags import STORE, flag
 from pyrula_runtime.cli.runs import now_ms
 from pyrula_runtime.cli.session import ask
 from pyrula_runtime.core.errors import ConfigurationError, RunNotFound
-from pyrula_runtime.core.why import RunFacts, WorkerFacts
+from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.core.why import RunFacts, WorkerFacts, failed_before
 from pyrula_runtime.core.why import why as reason
 
 if TYPE_CHECKING:
     from pyrula_runtime.client.workflow_client import WorkflowClient
     from pyrula_runtime.engine.payloads import Payloads
     from pyrula_runtime.stores.protocol import RunRecord, Store, WorkerRecord
+
+# entries that are looked at; of many steps side by side, the one that goes on first may stand further back
+_TAIL = 200
 
 
 @click.command(epilog=example("pyrula runs why 01JA6Z5V7Q8D3K4M9N0P2R5T6W"))
@@ -40,7 +44,7 @@ def why(run_id: str, store_url: str | None) -> None:
             _facts_of_worker(worker, await _load(store, worker), roles.get(worker.incarnation, ""))
             for worker in await store.workers()
         ]
-        return reason(_facts(record, client.payloads), workers, now_ms())
+        return reason(_facts(record, await _tail(store, record), client.payloads), workers, now_ms())
 
     click.echo(ask(store_url, work))
 
@@ -58,7 +62,19 @@ def _roles() -> Mapping[str, str]:
         return {}
 
 
-def _facts(record: RunRecord, payloads: Payloads) -> RunFacts:
+async def _tail(store: Store, record: RunRecord) -> Sequence[bytes]:
+    """The last entries of a run that waits for a time alone: they say if it is the next attempt of a step."""
+    if record.status is not RunStatus.waiting or record.due_ms is None or record.awaits is not None:
+        return ()
+    first = max(0, record.journal_len - _TAIL)
+    found: list[bytes] = []
+    while page := await store.read_journal(record.run_id, first + len(found)):
+        found += page
+    return found
+
+
+def _facts(record: RunRecord, tail: Sequence[bytes], payloads: Payloads) -> RunFacts:
+    payloads = payloads.for_people()
     return RunFacts(
         run_id=record.run_id,
         workflow=record.workflow,
@@ -69,8 +85,10 @@ def _facts(record: RunRecord, payloads: Payloads) -> RunFacts:
         lock_left_ms=record.lock_left_ms,
         finished_ms=record.finished_ms,
         due_ms=record.due_ms,
+        awaits=record.awaits,
+        failed=failed_before(record.due_ms, [payloads.load_entry(raw) for raw in tail]),
         has_begun=record.fence > 0,
-        error=None if record.error is None else payloads.for_people().load_error(record.error),
+        error=None if record.error is None else payloads.load_error(record.error),
         is_suspect=record.dossier.is_suspect,
     )
 

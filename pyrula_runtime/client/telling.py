@@ -141,6 +141,7 @@ def description(record: RunRecord, journal: Sequence[bytes], payloads: Payloads)
         "priority": record.priority,
         "start_at_ms": record.start_at_ms,
         "due_ms": record.due_ms,
+        "awaits": record.awaits,
         "schedule": record.schedule_id,
         "owner": record.owner,
         "journal_bytes": record.journal_bytes,

@@ -19,6 +19,8 @@ from pyrula_runtime.core.status import RunStatus
 
 # no signal is called so, for names have no slash
 _OF_CHILDREN = "child/"
+# waits that are named to people; a run may wait for thousands
+_NAMED = 3
 
 
 def child_letters(run_id: str) -> str:
@@ -47,6 +49,12 @@ class Letter:
 def child_of(letter: Letter) -> str:
     """The run id of the child that a message is about."""
     return letter.name.removeprefix(_OF_CHILDREN)
+
+
+def _worded(name: str) -> str:
+    if name.startswith(_OF_CHILDREN):
+        return f"child run {name.removeprefix(_OF_CHILDREN)}"
+    return f"signal {name!r}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +120,13 @@ class OpenWaits:
         while self._dues and self._dues[0][2] is not self._open.get(self._dues[0][2].op.op_id):
             heapq.heappop(self._dues)
         return self._dues[0][0] if self._dues else None
+
+    def awaited(self) -> str:
+        """For which messages, in words for people: signals by name, children by run id, oldest first."""
+        names = list(dict.fromkeys(wait.hears for wait in self._open.values() if wait.hears is not None))
+        more = [f"{len(names) - _NAMED:,} more"] if len(names) > _NAMED else []
+        *first, last = [*map(_worded, names[:_NAMED]), *more] or [""]
+        return f"{', '.join(first)} and {last}" if first else last
 
     def take_strays(self) -> tuple[int, ...]:
         """The numbers of messages of children for whom nobody waits, or ever will: a wait comes before its message."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from pyrula_runtime.core.entries import AttemptFailed, Entry
 from pyrula_runtime.core.errors import CodecFailed, ErrorRecord
 from pyrula_runtime.core.spans import ago, ahead, spoken
 from pyrula_runtime.core.status import RunStatus
@@ -25,7 +26,9 @@ _LINE = 300
 class RunFacts:
     """What is known of the run. `owner` and `lock_left_ms` (negative: lapsed) are None unless it is held.
 
-    A suspect is taken by cells alone, or by a worker without a supervisor that has nothing else to do.
+    A suspect is taken by cells alone, or by a worker without a supervisor that has nothing else to do. `awaits` says in
+    words for which messages it waits, None if none would send it on; `failed` is the attempt after which it waits for
+    the next one.
     """
 
     run_id: str
@@ -37,6 +40,8 @@ class RunFacts:
     lock_left_ms: int | None = None
     finished_ms: int | None = None
     due_ms: int | None = None
+    awaits: str | None = None
+    failed: AttemptFailed | None = None
     has_begun: bool = True
     error: ErrorRecord | None = None
     is_suspect: bool = False
@@ -75,6 +80,12 @@ class WorkerFacts:
 
 
 Workers = Sequence[WorkerFacts]
+
+
+def failed_before(due_ms: int | None, tail: Sequence[Entry]) -> AttemptFailed | None:
+    """The failed attempt in a journal's last entries after which a run waits until then for the next one."""
+    failed = [each for each in tail if isinstance(each, AttemptFailed) and each.retry_at_ms == due_ms]
+    return failed[-1] if failed else None
 
 
 def why(run: RunFacts, workers: Workers, now_ms: int) -> str:
@@ -175,8 +186,16 @@ def _running(run: RunFacts, workers: Workers, _now_ms: int) -> str:
 def _waiting(run: RunFacts, _workers: Workers, now_ms: int) -> str:
     if run.due_ms is not None and not run.has_begun:
         return f"is waiting for its start, which was put off: it is to begin {ahead(run.due_ms, now_ms)}."
-    due = "" if run.due_ms is None else f" Its time comes {ahead(run.due_ms, now_ms)}."
-    return f"is waiting for a timer, a message or a child run; it holds no worker meanwhile.{due}"
+    due = "" if run.due_ms is None else ahead(run.due_ms, now_ms)
+    if run.awaits is not None:
+        otherwise = f" If nothing comes, it goes on {due}." if due else ""
+        return f"is waiting for {run.awaits or 'a message'}; it holds no worker meanwhile.{otherwise}"
+    if run.failed is not None:
+        return (
+            f"is waiting for the next attempt of {run.failed.op}, {due}: attempt {run.failed.number} failed with "
+            f"{_line(str(run.failed.error))}"
+        )
+    return f"is asleep; it holds no worker meanwhile and goes on {due or 'when somebody sends it on'}."
 
 
 def _paused(run: RunFacts, _workers: Workers, _now_ms: int) -> str:
@@ -221,7 +240,11 @@ def _error(run: RunFacts) -> str:
     """The error in a line: the whole of it is for `runs show`."""
     if run.error is None:
         return "no error on record"
-    line = str(run.error).partition("\n")[0]
+    return _line(str(run.error))
+
+
+def _line(error: str) -> str:
+    line = error.partition("\n")[0]
     return f"{line[:_LINE]}…" if len(line) > _LINE else line.rstrip(".")
 
 

@@ -20,6 +20,7 @@ from pyrula_runtime.engine.codec import dump_error
 from pyrula_runtime.engine.failure import record_of
 from pyrula_runtime.engine.payloads import Payloads
 from pyrula_runtime.engine.program import Program
+from pyrula_runtime.engine.waits import Waits
 from pyrula_runtime.stores.protocol import Ending, Wait
 
 
@@ -81,8 +82,13 @@ def by_fault(fault: Exception) -> Ending:
     return Ending(status=after(RunStatus.running, event), error=dump_error(error))
 
 
-def suspended(due_ms: int | None, inbox_seen: int | None, *, cancel_seen: bool) -> Ending:
+def suspended(due_ms: int | None, waits: Waits, *, cancel_seen: bool) -> Ending:
     """Nothing is left to do but to wait."""
-    wake = after(RunStatus.waiting, RunEvent.wake)
-    wait = Wait(due_ms=due_ms, inbox_seen=inbox_seen, wake_status=wake, cancel_seen=cancel_seen)
+    wait = Wait(
+        due_ms=due_ms,
+        inbox_seen=waits.inbox_seen,
+        wake_status=after(RunStatus.waiting, RunEvent.wake),
+        cancel_seen=cancel_seen,
+        awaits=waits.awaited,
+    )
     return Ending(status=after(RunStatus.running, RunEvent.suspend), wait=wait)

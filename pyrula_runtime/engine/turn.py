@@ -295,7 +295,7 @@ class Turn:
         if self._resting.ends(self.store_ms(), is_idle=self._only_waits(), in_haste=self._host.in_haste):
             due_ms = self._resting.due_ms
             self._body.suspend()
-            self._end(endings.suspended(due_ms, self._waits.inbox_seen, cancel_seen=self._blows.cancel_taken))
+            self._end(endings.suspended(due_ms, self._waits, cancel_seen=self._blows.cancel_taken))
 
     def _look_again(self) -> None:
         """It is time for something; what is overdue is given up though a thread of it may be in the user's code."""

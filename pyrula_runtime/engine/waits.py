@@ -86,6 +86,11 @@ class Waits:
         return self._seen if self._open.hears else None
 
     @property
+    def awaited(self) -> str:
+        """For which messages the body waits, in words."""
+        return self._open.awaited()
+
+    @property
     def is_reading(self) -> bool:
         """Whether the inbox is being read."""
         return self._read_to is not None

@@ -76,8 +76,9 @@ class RunRecord:
 
     `rev` grows with each change of status or operator's act (not with each journal entry). `owner` is the holder's
     incarnation and `lock_left_ms` the rest of its lock's life (negative: lapsed), both None unless it is held.
-    `inbox_len` counts all messages that ever came. `due_ms` is the time a waiting run waits for, if any. `generation`
-    counts from 1 how often its code began as new; `shown` is the document its code last showed.
+    `inbox_len` counts all messages that ever came. `due_ms` is the time a waiting run waits for, if any, and `awaits`
+    says in words for which messages it waits, None if none would send it on. `generation` counts from 1 how often its
+    code began as new; `shown` is the document its code last showed.
     """
 
     run_id: str
@@ -103,6 +104,7 @@ class RunRecord:
     priority: int = 0
     start_at_ms: int | None = None
     due_ms: int | None = None
+    awaits: str | None = None
     parent: ParentLink | None = None
     schedule_id: str | None = None
     generation: int = 1

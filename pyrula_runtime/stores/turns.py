@@ -73,13 +73,15 @@ class Wait:
 
     The run goes to `wake_status`, claimable and in front, if by the store's clock `due_ms` has come, if more messages
     came than `inbox_seen` (the last `seq` the turn has looked at), or if it was cancelled and the turn has not
-    `cancel_seen`. With `inbox_seen` None no message wakes it: messages are kept for the next turn.
+    `cancel_seen`. With `inbox_seen` None no message wakes it: messages are kept for the next turn. Otherwise `awaits`
+    tells people, in words, for which messages it waits.
     """
 
     due_ms: int | None
     inbox_seen: int | None
     wake_status: RunStatus
     cancel_seen: bool = False
+    awaits: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

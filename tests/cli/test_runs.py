@@ -30,6 +30,17 @@ def test_a_run_goes_from_submit_to_result(site: Site) -> None:
     assert worker.stop() == 0
 
 
+def test_a_run_that_waits_says_for_which_signal(site: Site) -> None:
+    worker = site.serving()
+    run_id = site.answer("submit", "approved")
+    while site.document("runs", "show", run_id)["status"] != "waiting":
+        assert worker.process.poll() is None
+    assert f"Run {run_id} is waiting for signal 'approve'; it holds no worker" in site.answer("runs", "why", run_id)
+    assert "signal 'approve'" in site.answer("runs", "show", run_id)
+    assert site.document("runs", "show", run_id)["awaits"] == "signal 'approve'"
+    assert worker.stop() == 0
+
+
 def test_input_comes_from_stdin_and_from_a_file(site: Site) -> None:
     (site.folder / "input.json").write_text('{"x": 7}')
     from_file = site.answer("submit", "order", "@input.json")

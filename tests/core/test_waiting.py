@@ -95,6 +95,14 @@ def test_two_hearers_of_one_letter_are_told_once() -> None:
     assert open_waits.hears
 
 
+def test_what_is_waited_for_is_told_in_words() -> None:
+    assert waits(wait("nap#1", due_ms=5)).awaited() == ""
+    assert waits(wait("go#1", hears="go"), wait("nap#1", due_ms=5), wait("go#2", hears="go")).awaited() == "signal 'go'"
+    kin = [wait(f"kid#{number}", hears=child_letters(f"R{number}")) for number in range(1_500)]
+    assert waits(*kin[:2]).awaited() == "child run R0 and child run R1"
+    assert waits(*kin).awaited() == "child run R0, child run R1, child run R2 and 1,497 more"
+
+
 def test_what_a_child_tells_whom_nobody_waits_for_is_a_stray() -> None:
     ours, other = child_letters("run-1"), child_letters("run-2")
     assert child_of(letter(1, ours)) == "run-1"

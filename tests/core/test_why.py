@@ -8,12 +8,14 @@ import pytest
 
 from pyrula_runtime.core.errors import ErrorRecord
 from pyrula_runtime.core.status import RunStatus
-from pyrula_runtime.core.why import SILENT_AFTER_MS, RunFacts, WorkerFacts, why
+from pyrula_runtime.core.why import SILENT_AFTER_MS, RunFacts, WorkerFacts, failed_before, why
+from tests.core.journals import attempt
 
 NOW_MS = 1_000_000
 QUEUED = RunFacts(run_id="R1", workflow="order", version=None, status=RunStatus.queued)
 PINNED = replace(QUEUED, version="2")
 RUNNING = replace(QUEUED, status=RunStatus.running, owner="i1", lock_left_ms=22_000)
+WAITING = replace(QUEUED, status=RunStatus.waiting)
 ENDED = replace(QUEUED, finished_ms=NOW_MS - 180_000)
 W1 = WorkerFacts(
     incarnation="i1", worker_id="w1", pid=7, host="h", serves=(("order", "1"), ("mail", None)), capacity=2, running=0
@@ -72,8 +74,24 @@ def said(run: RunFacts, *workers: WorkerFacts) -> str:
         (replace(RUNNING, lock_left_ms=-4_000), (W1,), "the lock of worker w1 (pid 7 on h) lapsed 4.0 s ago"),
         (replace(RUNNING, lock_left_ms=-4_000), (), "the next orphan scan of any worker queues it again"),
         (replace(RUNNING, cancel_requested=True), (W1,), "Its cancellation was requested and reaches it"),
-        (replace(QUEUED, status=RunStatus.waiting), (), "is waiting for a timer, a message or a child run"),
-        (replace(QUEUED, status=RunStatus.waiting, due_ms=NOW_MS + 90_000), (), "Its time comes in 90 s."),
+        (WAITING, (), "is asleep; it holds no worker meanwhile and goes on when somebody sends it on."),
+        (replace(WAITING, due_ms=NOW_MS + 90_000), (), "is asleep; it holds no worker meanwhile and goes on in 90 s."),
+        (replace(WAITING, awaits="signal 'go'"), (), "is waiting for signal 'go'; it holds no worker meanwhile."),
+        (
+            replace(WAITING, awaits="signal 'go'", due_ms=NOW_MS + 90_000),
+            (),
+            "is waiting for signal 'go'; it holds no worker meanwhile. If nothing comes, it goes on in 90 s.",
+        ),
+        (replace(WAITING, awaits=""), (), "is waiting for a message; it holds no worker meanwhile."),
+        (
+            replace(
+                WAITING,
+                due_ms=NOW_MS + 1_000,
+                failed=failed_before(NOW_MS + 1_000, [attempt("a#1", 1), attempt("b#1", 2, NOW_MS)]),
+            ),
+            (),
+            "is waiting for the next attempt of step 'b' (b#1), in 1.0 s: attempt 2 failed with ValueError: broken",
+        ),
         (
             replace(QUEUED, status=RunStatus.waiting, due_ms=NOW_MS + 90_000, has_begun=False),
             (),

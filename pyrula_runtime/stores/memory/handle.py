@@ -84,10 +84,10 @@ class MemoryHandle(Undivided):
             world.wake(p.Wake.ready)
         else:
             made.ready = False
-            self._wait(made, run.start_at_ms, hears=False)
+            self._wait(made, run.start_at_ms)
         return p.Submitted(run_id=run.run_id, submission=p.Submission.created)
 
-    def _wait(self, run: Run, due_ms: int | None, *, hears: bool) -> None:
+    def _wait(self, run: Run, due_ms: int | None, hears: str | None = None) -> None:
         run.due_ms, run.hears = due_ms, hears
         if due_ms is None or not self.world.listeners:
             return
@@ -96,7 +96,7 @@ class MemoryHandle(Undivided):
             self.world.wake(p.Wake.timer)
 
     def _go_on(self, run: Run, status: RunStatus) -> None:
-        run.status, run.ready, run.due_ms, run.hears = status, True, None, False
+        run.status, run.ready, run.due_ms, run.hears = status, True, None, None
         self.world.wake(p.Wake.ready)
 
 

@@ -168,7 +168,7 @@ class MemoryStore(WaitingStore):
         if is_due or has_mail or (run.cancel_requested and not wait.cancel_seen):
             self._go_on(run, wait.wake_status)
         else:
-            self._wait(run, wait.due_ms, hears=wait.inbox_seen is not None)
+            self._wait(run, wait.due_ms, None if wait.inbox_seen is None else wait.awaits)
 
     def _set_status(self, run: Run, status: RunStatus) -> None:
         run.status = status
@@ -211,9 +211,9 @@ class MemoryStore(WaitingStore):
         run.journal += wanted.append
         run.ready = run.ready if wanted.ready is None else wanted.ready
         if wanted.status is not None or wanted.ready:
-            run.due_ms, run.hears = None, False
+            run.due_ms, run.hears = None, None
         if wanted.status is not None:
-            self._wait(run, wanted.due_ms, hears=False)
+            self._wait(run, wanted.due_ms)
         run.cancel_requested = run.cancel_requested if wanted.cancel_requested is None else wanted.cancel_requested
         run.dossier = run.dossier if wanted.dossier is None else wanted.dossier
         if wanted.status is None:
@@ -282,6 +282,7 @@ class MemoryStore(WaitingStore):
             priority=run.new.priority,
             start_at_ms=run.new.start_at_ms,
             due_ms=run.due_ms,
+            awaits=run.hears,
             parent=run.new.parent,
             schedule_id=run.new.schedule_id,
             generation=run.generation,
@@ -383,5 +384,5 @@ class MemoryStore(WaitingStore):
             for run_id, run in self.world.runs.items()
             if (run.ready and run.held)
             or (run.status.is_terminal and (run.ready or run.held))
-            or ((run.hears or run.due_ms is not None) and (run.ready or run.held))
+            or ((run.hears is not None or run.due_ms is not None) and (run.ready or run.held))
         ]

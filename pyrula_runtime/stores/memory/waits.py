@@ -30,7 +30,7 @@ class WaitingStore(MemoryHandle):
         run.inbox.append(message)
         if run.held:
             self.world.wake(p.Wake.attention)
-        elif run.hears and moves[run.status] != run.status:
+        elif run.hears is not None and moves[run.status] != run.status:
             run.rev += 1
             self._go_on(run, moves[run.status])
         return p.Delivery.delivered

@@ -33,7 +33,7 @@ class Run:
     facts: list[p.Fact] = field(default_factory=list)
     shown: bytes | None = None
     due_ms: int | None = None
-    hears: bool = False
+    hears: str | None = None  # as RunRecord.awaits
     generation: int = 1
     input: bytes = b""
     cancel_requested: bool = False

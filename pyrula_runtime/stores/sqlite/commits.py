@@ -56,7 +56,8 @@ def _guarded(tx: Tx, wanted: Commit) -> list[tuple[int, int, int]]:
         return tx.rows(SQL["again"], *guard, ending.status)
     if ending.wait is not None:
         hears = ending.wait.inbox_seen is not None
-        return tx.rows(SQL["suspend"], *grown, ending.status, ending.wait.due_ms, int(hears))
+        awaits = ending.wait.awaits if hears else None
+        return tx.rows(SQL["suspend"], *grown, ending.status, ending.wait.due_ms, int(hears), awaits)
     return tx.rows(SQL["end"], *grown, ending.status, tx.wall_ms if ending.status.is_terminal else None)
 
 

@@ -35,7 +35,7 @@ def read(db: apsw.Connection, run_id: str, mono_ms: int) -> RunRecord | None:
 def _record(row: tuple[Any, ...], mono_ms: int) -> RunRecord:
     run_id, workflow, version, status, rev, fence, input_, result, error, digest, *rest = row
     length, size, inbox, cancel, against, suspect, created_ms, started_ms, finished_ms, owner, lock_until, *rest = rest
-    priority, start_at_ms, due_ms, parent, op_id, on_end, schedule, generation, shown = rest
+    priority, start_at_ms, due_ms, parent, op_id, on_end, schedule, generation, shown, awaits = rest
     return RunRecord(
         run_id=run_id,
         workflow=workflow,
@@ -60,6 +60,7 @@ def _record(row: tuple[Any, ...], mono_ms: int) -> RunRecord:
         priority=priority,
         start_at_ms=start_at_ms,
         due_ms=due_ms,
+        awaits=awaits,
         parent=None if parent is None else ParentLink(run_id=parent, op_id=op_id, on_end=OnEnd(on_end)),
         schedule_id=schedule,
         generation=generation,

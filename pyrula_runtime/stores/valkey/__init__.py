@@ -65,7 +65,7 @@ Keys of a tag:
 
 Fields of `r:<id>`: w name of its line, s status, n place, r revision, f fence, k nonce, o owner, l journal length at
 the last claim, b bytes of the journal, c 2 for each message that came and 1 more if a cancel was requested, d digest,
-t created, u started, e finished, q claimable, x suspect, y dossier; of a run that waits h if messages wake it; of few
+t created, u started, e finished, q claimable, x suspect, y dossier; of a run that messages wake h for which; of few
 runs a the start that was asked for, i a JSON list of generation, parent, schedule, what becomes of it with the parent,
 the parent's operation. What is empty or absent is None. To ask for a field that is absent costs a look at all others,
 so what every commit asks for shares a field where it can.

@@ -193,7 +193,8 @@ def record(run_id: str, reply: Sequence[Any] | None) -> p.RunRecord | None:
     if reply is None:
         return None
     facts, input_, result, error, shown, length, lock_left, due_ms = reply
-    name, status, rev, fence, digest, size, came, suspect, dossier, *times, owner, place, start_at_ms, rare = facts
+    name, status, rev, fence, digest, size, came, suspect, dossier, *times, owner, place, start_at_ms = facts[:-2]
+    rare, hears = facts[-2:]
     created_ms, started_ms, finished_ms = times
     workflow, version = line(name)
     generation, parent, schedule = _rare(rare)
@@ -221,6 +222,7 @@ def record(run_id: str, reply: Sequence[Any] | None) -> p.RunRecord | None:
         priority=-(int(place) // _FRONT),
         start_at_ms=_number(start_at_ms),
         due_ms=due_ms,
+        awaits=None if hears is None else hears.decode(),
         parent=parent,
         schedule_id=schedule,
         generation=generation,

@@ -110,7 +110,7 @@ def _going_on(ending: p.Ending | None) -> Arguments:
     wait = ending.wait
     if wait is None:
         return ()
-    return (_given(wait.due_ms), _given(wait.inbox_seen), wait.wake_status, int(wait.cancel_seen))
+    return (_given(wait.due_ms), _given(wait.inbox_seen), wait.wake_status, int(wait.cancel_seen), wait.awaits)
 
 
 def _is_accompanied(wanted: p.Commit) -> bool:

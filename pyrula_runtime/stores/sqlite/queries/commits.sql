@@ -14,7 +14,7 @@ RETURNING n, cancel_requested, inbox_len
 -- name: suspend
 UPDATE run
 SET journal_len = journal_len + ?5, journal_bytes = journal_bytes + ?6, lock_until = NULL, owner = NULL,
-    status = ?7, rev = rev + 1, due_ms = ?8, hears = ?9
+    status = ?7, rev = rev + 1, due_ms = ?8, hears = ?9, awaits = ?10
 WHERE id = ?1 AND fence = ?2 AND nonce = ?3 AND journal_len = ?4 AND owner IS NOT NULL
 RETURNING n, cancel_requested, inbox_len
 

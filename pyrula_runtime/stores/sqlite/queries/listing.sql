@@ -2,7 +2,7 @@
 SELECT r.id, r.workflow, r.version, r.status, r.rev, r.fence, d.input, d.result, d.error, r.digest, r.journal_len,
     r.journal_bytes, r.inbox_len, r.cancel_requested, o.record, r.suspect, r.created_ms, r.started_ms, r.finished_ms,
     r.owner, r.lock_until, r.priority, d.start_at_ms, r.due_ms, r.parent, d.parent_op, d.on_end, r.schedule,
-    r.generation, d.shown
+    r.generation, d.shown, CASE WHEN r.hears THEN coalesce(r.awaits, '') END
 FROM run r JOIN document d ON d.run = r.n LEFT JOIN dossier o ON o.run = r.n
 WHERE r.id = ?1
 

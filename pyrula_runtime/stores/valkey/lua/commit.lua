@@ -4,7 +4,7 @@
 -- status of the ending ('' none), how it ends ('over', 'wait', 'again', '' otherwise), outcome (two letters: result and
 -- error, + given, - not), result, error, number of entries, entries, length of a request, request (see take). Then for a
 -- wait: due ('' none), number of the last message seen ('' hears of none), status when it has come, 1 if a cancel was
--- seen; for again: input. Then perhaps: number of messages consumed, their numbers, 1 if something is shown, what, number
+-- seen, which messages it waits for, in words; for again: input. Then perhaps: number of messages consumed, their numbers, 1 if something is shown, what, number
 -- of facts, facts, effects (see effects).
 -- Result: as of append, then perhaps claims.
 -- Law: a position is written once, under a living token; a repeated call changes nothing. An ending does not want memory,
@@ -64,12 +64,12 @@ elseif count > 0 then
   size, length = size + append(id, 15, count), length + count
 end
 if how == 'wait' then
-  local seen, wake_status, cancel_seen
-  due, seen, wake_status, cancel_seen = unpack(ARGV, rest, rest + 3)
-  rest = rest + 4
+  local seen, wake_status, cancel_seen, awaits
+  due, seen, wake_status, cancel_seen, awaits = unpack(ARGV, rest, rest + 4)
+  rest = rest + 5
   goes_on = due ~= '' and tonumber(due) <= wall or seen ~= '' and tonumber(seen) < math.floor(came / 2)
     or came % 2 == 1 and cancel_seen ~= '1'
-  if goes_on then ending = wake_status elseif seen ~= '' then call('HSET', run, 'h', '1') end
+  if goes_on then ending = wake_status elseif seen ~= '' then call('HSET', run, 'h', awaits) end
 end
 if dossier ~= '' then call('HSET', run, 'x', dossier, 'y', record) end
 if ending == '' then

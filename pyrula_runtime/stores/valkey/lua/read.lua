@@ -4,7 +4,7 @@
 -- Result: false, or {facts, input, result, error, what it shows, journal length, rest of the lock's life or false, due or
 -- false}.
 local id = ARGV[2]
-local r = call('HMGET', T .. 'r:' .. id, 'w', 's', 'r', 'f', 'd', 'b', 'c', 'x', 'y', 't', 'u', 'e', 'o', 'n', 'a', 'i')
+local r = call('HMGET', T .. 'r:' .. id, 'w', 's', 'r', 'f', 'd', 'b', 'c', 'x', 'y', 't', 'u', 'e', 'o', 'n', 'a', 'i', 'h')
 if not r[1] then return false end
 local _, mono = read_clock()
 local o = call('HMGET', T .. 'o:' .. id, 'r', 'e', 's')

@@ -43,6 +43,27 @@ async def test_a_message_that_comes_between_the_look_and_the_suspension_sends_th
     assert again.journal == (b"a",)
 
 
+async def test_people_are_told_for_which_messages_a_run_waits_as_long_as_it_does(store: Store) -> None:
+    async def awaits() -> str | None:
+        record = await store.read(run_id)
+        assert record is not None
+        return record.awaits
+
+    claim = await claimed(store)
+    run_id = claim.token.run_id
+    assert await awaits() is None
+    ending = waiting(seen=0)
+    assert ending.wait is not None
+    named = replace(ending, wait=replace(ending.wait, awaits="signal 'weiß'"))
+    await store.commit(appending(claim.token, 0, ending=named))
+    assert await awaits() == "signal 'weiß'"
+    await send(store, run_id, "m")
+    assert await awaits() is None
+    (again,) = await store.claim(request())
+    await store.commit(appending(again.token, 0, ending=waiting(2**40, seen=None)))
+    assert await awaits() is None
+
+
 async def test_a_message_that_the_turn_has_seen_does_not_send_it_on(store: Store) -> None:
     claim = await claimed(store)
     await send(store, claim.token.run_id, "m")
