@@ -36,6 +36,8 @@ STARVED_WAIT_SHARE = 0.5
 STARVED_CPU_SHARE = 0.1
 # of the time in which it had a CPU or did not want one, a computing thread computed at least this share
 COMPUTING_SHARE = 0.5
+# and of all the time that one: with less it computes, but so little that it had better not be held to anything
+COMPUTING_LEAST = 0.02
 # who waits for the GIL wakes up every switch interval (1 ms here, 5 ms in Python): slices per ms in which it did not
 # wait for a CPU as well, with ample reserve
 WAITING_SLICES_PER_MS = 1 / 25
@@ -43,6 +45,8 @@ WAITING_SLICES_PER_MS = 1 / 25
 WAITING_SLICES_LEAST = 3
 # and only looks whether it is free, for some hundredths of a ms: computing on a busy host gives as many slices, longer
 WAITING_SLICE_MS = 0.2
+# when the lane's code waits for the GIL for so long in a row, that is what keeps the worker, and no more its own block
+OTHERS_MS = 1_500
 _STOPPED = frozenset("Tt")
 
 
@@ -113,15 +117,17 @@ class _Use:
         self.wait_ms = min(max(after.wait_ms - before.wait_ms, 0.0), span_ms) if known else 0.0
         cpu_ms = after.cpu_ms - before.cpu_ms
         self.stopped = bool(_STOPPED & {before.state, after.state})
+        slices, awake_ms = after.slices - before.slices, span_ms - self.wait_ms
+        self.only_looks = only_looks = cpu_ms <= WAITING_SLICE_MS * slices
+        least_ms = max(COMPUTING_SHARE * awake_ms, COMPUTING_LEAST * span_ms)
+        self.computes = known and not only_looks and cpu_ms > 0 and cpu_ms >= least_ms
+        enough = max(WAITING_SLICES_LEAST, WAITING_SLICES_PER_MS * awake_ms)
+        self.wants_gil = known and only_looks and slices >= enough
         has_waited = self.wait_ms > 0 and self.wait_ms >= STARVED_WAIT_SHARE * span_ms
         # a wait is added up when it is over: whoever wants a CPU at both looks and got next to none waits still
         still_waits = span_ms > 0 and before.state == after.state == "R"
-        self.starved = (has_waited or still_waits) and cpu_ms <= STARVED_CPU_SHARE * span_ms
-        self.computes = known and cpu_ms > 0 and cpu_ms >= COMPUTING_SHARE * (span_ms - self.wait_ms)
-        slices = after.slices - before.slices
-        only_looks = cpu_ms <= WAITING_SLICE_MS * slices
-        enough = max(WAITING_SLICES_LEAST, WAITING_SLICES_PER_MS * (span_ms - self.wait_ms))
-        self.wants_gil = known and only_looks and not self.computes and slices >= enough
+        got_none = cpu_ms <= STARVED_CPU_SHARE * span_ms and not self.computes
+        self.starved = got_none and (has_waited or still_waits)
 
 
 class _Between:
@@ -141,6 +147,16 @@ class _Between:
         beat_ms = self.after.watch_beat_ms
         return bool(beat_ms) and self.after.at_ms - (beat_ms or 0) >= MUTE_MS and self.watch.wants_gil
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether a thread other than the lane's keeps the GIL."""
+        return self.mute and (not self.same or self.lane.wants_gil)
+
+    @property
+    def starved(self) -> bool:
+        """Whether the kernel is to blame: not where code computes, or wakes up to ask for the GIL, all the same."""
+        return self.lane.starved or (self.watch.starved and not (self.lane.computes or self.mute))
+
 
 # The first that applies is the verdict: first what excuses, then what accuses.
 _TABLE: tuple[tuple[Verdict, Callable[[_Between], bool]], ...] = (
@@ -148,9 +164,8 @@ _TABLE: tuple[tuple[Verdict, Callable[[_Between], bool]], ...] = (
     (Verdict.frozen, lambda it: it.frozen),
     (Verdict.stopped, lambda it: it.lane.stopped or it.watch.stopped),
     (Verdict.collecting, lambda it: it.gc_ms > 0 and it.gc_ms >= COLLECTING_SHARE * it.span_ms),
-    # a lane that computes had its CPU, however long the watchdog had to wait for one
-    (Verdict.starved, lambda it: it.lane.starved or (it.watch.starved and not it.lane.computes)),
-    (Verdict.held_elsewhere, lambda it: it.mute and (not it.same or it.lane.wants_gil)),
+    (Verdict.held_elsewhere, lambda it: it.elsewhere),
+    (Verdict.starved, lambda it: it.starved),
     (Verdict.held_on_cpu, lambda it: it.mute and it.lane.computes),
     (Verdict.held_waiting, lambda it: it.mute),
     (Verdict.blocked, lambda it: it.same),
@@ -165,9 +180,11 @@ def classify(before: Sample, after: Sample) -> Verdict:
 
 
 def counted_ms(before: Sample, after: Sample) -> float:
-    """How much of the time between two looks the code on the lane had the chance to run."""
+    """How much of the time between two looks the code on the lane, or whoever has its GIL, had the chance to run."""
     between = _Between(before, after)
-    return max(between.span_ms - between.gc_ms - between.lane.wait_ms - max(after.late_ms, 0), 0.0)
+    # of a thread that nobody knows it is not known what it waited for a CPU; the watchdog did so at its side
+    wait_ms = max(between.lane.wait_ms, between.watch.wait_ms if between.elsewhere else 0.0)
+    return max(between.span_ms - between.gc_ms - wait_ms - max(after.late_ms, 0), 0.0)
 
 
 def from_beginning(before: Sample, after: Sample) -> Sample:
@@ -188,12 +205,17 @@ class Stuck:
     """For how long the same piece of code has kept a worker, in milliseconds that count.
 
     `run_id` and `entries` name it as the black box does. With 0 entries nobody knows whose it is, or nothing is stuck.
+    `others_ms` is for how long since then it has waited for the GIL of a thread that nobody can name. `held` is the
+    last verdict by which somebody held the GIL, and `held_beat_ms` when the watchdog had run last by then.
     """
 
     run_id: str = ""
     entries: int = 0
     for_ms: float = 0.0
     verdict: Verdict = Verdict.healthy
+    others_ms: float = 0.0
+    held: Verdict | None = None
+    held_beat_ms: int | None = None
 
     @property
     def mute(self) -> bool:
@@ -202,23 +224,48 @@ class Stuck:
 
     def then(self, before: Sample, after: Sample, holder: tuple[str, int] | None = None) -> Stuck:
         """What is stuck after one more look. `holder` has the GIL, if that is not the lane and it is known."""
-        verdict = classify(before, after)
+        verdict = self._verdict(before, after)
         if verdict in MOVING:
             return replace(NOT_STUCK, verdict=verdict)
         if verdict not in COUNTING:
             return replace(self, verdict=verdict)
-        on_lane = (after.run_id, after.entries or 0)
+        own, on_lane = (self.run_id, self.entries), (after.run_id, after.entries or 0)
         whose = on_lane
         if verdict is Verdict.held_elsewhere:
-            # the lane's code waits for the GIL; any other may still have it, though this look could not tell
-            if holder is None and self.entries and (self.run_id, self.entries) != on_lane:
-                return replace(self, verdict=verdict)
+            if holder is None and self.entries:
+                return self._set_aside(before, after, is_lanes=own == on_lane)
             whose = holder or ("", 0)
-        elif self.verdict is Verdict.held_elsewhere and after.watch_beat_ms == before.watch_beat_ms:
-            return self  # nothing has moved since: the watchdog waits on, it only came to ask less often
-        so_far = self.for_ms if whose == (self.run_id, self.entries) else 0.0
+        elif self.held is Verdict.held_elsewhere and own != on_lane and after.watch_beat_ms == self.held_beat_ms:
+            return replace(self, verdict=self.held)  # nothing has moved since: that one has it still, and not the lane
+        so_far = self.for_ms if whose == own else 0.0
         for_ms = so_far + counted_ms(before, after)
-        return Stuck(run_id=whose[0], entries=whose[1], for_ms=for_ms, verdict=verdict)
+        now = Stuck(run_id=whose[0], entries=whose[1], for_ms=for_ms, verdict=verdict)
+        return now._hold(after) if now.mute else now
+
+    def _verdict(self, before: Sample, after: Sample) -> Verdict:
+        """The verdict, given what was known: as long as the watchdog has not run since, whoever had the GIL has it.
+
+        A short look, or one on a starved host, may not have seen it ask. But a lane that goes round has the GIL.
+        """
+        verdict = classify(before, after)
+        if self.held is None or after.watch_beat_ms != self.held_beat_ms:
+            return verdict
+        rests = verdict is Verdict.healthy and after.entries == 0 and _Between(before, after).lane.only_looks
+        return self.held if rests or verdict is Verdict.blocked else verdict
+
+    def _hold(self, after: Sample) -> Stuck:
+        return replace(self, held=self.verdict, held_beat_ms=after.watch_beat_ms)
+
+    def _set_aside(self, before: Sample, after: Sample, *, is_lanes: bool) -> Stuck:
+        """A thread that this look could not name keeps the GIL, and known code was stuck before.
+
+        If that is not the lane's it may have the GIL still. If it is, it goes on as little as before: its block is
+        neither over nor longer, until so much has come together that the other thread is what keeps the worker.
+        """
+        others_ms = self.others_ms + counted_ms(before, after) if is_lanes else 0.0
+        if others_ms >= OTHERS_MS:
+            return Stuck(for_ms=others_ms, verdict=Verdict.held_elsewhere)._hold(after)
+        return replace(self, verdict=Verdict.held_elsewhere, others_ms=others_ms)._hold(after)
 
 
 NOT_STUCK = Stuck()
