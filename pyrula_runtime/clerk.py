@@ -243,6 +243,7 @@ class Clerk:
     # the rounds
 
     async def _scan(self) -> None:
+        await self._standing_in.act()  # what it keeps alive is no orphan, though it may have come late to that
         await orphans.scan(self._store, self._lock_ttl_ms)
 
     async def _drop(self) -> None:

@@ -112,15 +112,15 @@ class Bury:
 class Stage(StrEnum):
     """How far the clerk is to stand in for a worker that lives and cannot speak."""
 
-    hand_on = "hand_on"  # give its shards to its neighbours
     renew = "renew"  # keep its locks alive
-    evacuate = "evacuate"  # hand back what it holds but for one run, and keep that one's lock alive
+    hand_on = "hand_on"  # and give its shards to its neighbours
+    evacuate = "evacuate"  # and hand back what it holds but for one run, and keep that one's lock alive
     over = "over"  # it speaks again, or is dead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandIn:
-    """To the clerk: this worker is mute. Told again while it is so. `keep` is the run that is not handed back."""
+    """To the clerk: a worker is mute or silent. Told again while it is so. `keep` is the run not to be handed back."""
 
     incarnation: str
     stage: Stage

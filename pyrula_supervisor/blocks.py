@@ -30,7 +30,9 @@ def seen(draft: Draft, event: LaneSeen) -> None:
     child = draft.state.children.get(event.incarnation)
     if child is None or not child.works:
         return
-    child = draft.change(child, mute=ladder.is_mute(event.verdict, before=child.mute))
+    # a look that came late does not know who was stopped
+    silent_ms = child.silent_ms if event.verdict is Verdict.observer_late else event.silent_ms
+    child = draft.change(child, mute=ladder.is_mute(event.verdict, before=child.mute), silent_ms=silent_ms)
     if event.lock_ms >= ladder.LOCK_MS and ladder.keeps_lock(event.verdict):
         sentences.keeps_lock(draft, draft.change(child, seen=event))
     elif event.stuck_ms == 0 or _is_another(child.seen, event):

@@ -73,7 +73,7 @@ def next_ms(stuck_ms: int, policy: Policy) -> int | None:
 # verdicts in which nobody can be made to let go of the store's write lock
 _KEEPS_LOCK = MUTE | {Verdict.stopped, Verdict.frozen}
 # verdicts that say that the worker can speak, or that nobody is to speak for it; the others say nothing of that
-_SPEAKS = MOVING | {Verdict.blocked, Verdict.stopped, Verdict.frozen}
+_SAYS = MOVING | {Verdict.blocked, Verdict.stopped, Verdict.frozen}
 
 
 def keeps_lock(verdict: Verdict) -> bool:
@@ -83,4 +83,9 @@ def keeps_lock(verdict: Verdict) -> bool:
 
 def is_mute(verdict: Verdict, *, before: bool) -> bool:
     """Whether somebody has to stand in for the worker: not for one that is stopped, its locks may lapse."""
-    return verdict in MUTE or (before and verdict not in _SPEAKS)
+    return verdict in MUTE or (before and not says(verdict))
+
+
+def says(verdict: Verdict) -> bool:
+    """Whether a verdict that is not one of the mute says that the worker is not mute."""
+    return verdict in _SAYS

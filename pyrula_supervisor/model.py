@@ -68,6 +68,7 @@ class Child:
     freed_ms: int = -NEVER  # when its last block was over
     seen: LaneSeen | None = None  # its lane as seen from outside, while that stands still
     mute: bool = False  # no thread of it can speak
+    silent_ms: int = 0  # for how long nothing has been seen of its watchdog, if for long, whatever the reason
     rung: Rung = Rung.ground  # how far its block has led
     surged: bool = False  # its lane was stuck so long that another was started beside it
     sentence: Sentence | None = None
@@ -158,7 +159,7 @@ class Burial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """What the clerk was told last of a mute worker."""
+    """What the clerk was told last of a mute or silent worker."""
 
     stage: Stage
     keep: str = ""

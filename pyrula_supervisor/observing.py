@@ -31,6 +31,7 @@ from pyrula_runtime.core.standstill import (
     ThreadSample,
     Verdict,
     classify,
+    counted_ms,
     from_beginning,
     gil_holder,
 )
@@ -73,7 +74,7 @@ class Observer:
         for child in children:
             if child.works and child.pid:
                 known = before.pop(child.incarnation, None)
-                watched = known or _Watched(child.incarnation, child.pid, self._directory)
+                watched = known or _Watched(child.incarnation, child.pid, self._directory, self._policy)
                 self._watched[child.incarnation] = watched
                 if event := watched.look(now_ms, late_ms):
                     yield event
@@ -101,10 +102,11 @@ class Observer:
 class _Watched:
     """One worker under observation."""
 
-    def __init__(self, incarnation: str, pid: int, directory: Path) -> None:
+    def __init__(self, incarnation: str, pid: int, directory: Path, policy: Policy) -> None:
         self.stuck: Stuck = NOT_STUCK
         self.is_odd = False
         self._incarnation = incarnation
+        self._policy = policy
         self._path = box_path(directory, incarnation)
         self._peephole: Peephole | None = None
         self._onlooker = Onlooker(pid)
@@ -113,6 +115,7 @@ class _Watched:
         self._lock_ms = 0
         self._lock_since_ms = 0
         self._looked_ms = 0
+        self._silent_ms = 0
         self._whose: Executing | None = None  # of the code that is stuck
         self._is_lanes = False  # the thread that keeps the GIL is the lane's, in code of no run
         self._unknown = False  # nobody can tell whose it is
@@ -138,7 +141,7 @@ class _Watched:
         before = _from_last_beat(from_beginning(before, sample), sample)
         holder = self._holder(before, sample)
         self.stuck = self.stuck.then(before, sample, (holder.run_id, holder.entries) if holder else None)
-        self._keep_lock(glance.store_lock_since_ms or 0, sample)
+        self._keep_lock(glance.store_lock_since_ms or 0, before, sample)
         # what was known stays so while it is the same code, though this look could not tell
         known = (each for each in (holder, glance.lane, self._whose) if isinstance(each, Executing))
         self._whose = next((each for each in known if each.entries == self.stuck.entries), None)
@@ -147,7 +150,8 @@ class _Watched:
 
     def _sample(self, glance: Glance, now_ms: int, late_ms: int) -> Sample:
         run_id, entries, since_ms = _on_lane(glance, now_ms)
-        silent = _is_old(glance.watch_beat_ms, now_ms, _SILENT_MS)
+        self._silent_ms = now_ms - glance.watch_beat_ms if glance.watch_beat_ms else 0
+        silent = self._silent_ms >= _SILENT_MS
         kept = _is_old(since_ms, now_ms, _ODD_MS) or _is_old(glance.store_lock_since_ms, now_ms, _ODD_MS)
         self.is_odd = silent or kept or self._told is not None
         self._lane_thread = lane_thread = glance.lane_thread or 0
@@ -198,32 +202,35 @@ class _Watched:
             self._unknown = True
         self._unknown = self._unknown and not (self._whose or self._is_lanes)
 
-    def _keep_lock(self, since_ms: int, sample: Sample) -> None:
+    def _keep_lock(self, since_ms: int, before: Sample, sample: Sample) -> None:
         """Count how long it has kept this lock of the store while nobody could make it let go.
 
-        The box says since when it wants or has the lock, the kernel whether it has it.
+        The box says since when it wants or has the lock, the kernel whether it has it. Whoever has the GIL and hardly
+        a CPU would let go sooner if it could, so of its time that counts in which it could run.
         """
         if since_ms != self._lock_since_ms or not since_ms:
             self._lock_ms, self._lock_since_ms = 0, since_ms
         if self.stuck.verdict in MOVING or self.stuck.verdict is Verdict.blocked:
             self._lock_ms = 0
         elif since_ms and ladder.keeps_lock(self.stuck.verdict) and self._onlooker.keeps_others_out():
-            self._lock_ms += max(0, sample.at_ms - max(self._looked_ms, since_ms) - sample.late_ms)
+            kept_ms = max(0, sample.at_ms - max(self._looked_ms, since_ms) - sample.late_ms)
+            self._lock_ms += min(kept_ms, round(counted_ms(before, sample))) if self.stuck.mute else kept_ms
         self._looked_ms = sample.at_ms
 
     def _tell(self, now_ms: int) -> LaneSeen | None:
         stuck_ms = int(self.stuck.for_ms)
         is_stuck, verdict = stuck_ms >= _TOLD_MS, self.stuck.verdict
         told, self._told = self._told, None
-        if not (is_stuck or self._lock_ms >= _TOLD_MS or verdict in _SHOWN):
-            over = LaneSeen(now_ms=now_ms, incarnation=self._incarnation, verdict=verdict, stuck_ms=0)
-            return over if told else None
+        is_silent = self._silent_ms >= self._policy.stand_in_ms and verdict not in _SHOWN
+        if not (is_stuck or is_silent or self._lock_ms >= _TOLD_MS or verdict in _SHOWN or self.stuck.mute):
+            return self._no_more(told, LaneSeen(now_ms=now_ms, incarnation=self._incarnation, verdict=verdict))
         event = LaneSeen(
             now_ms=now_ms,
             incarnation=self._incarnation,
             verdict=verdict,
             stuck_ms=stuck_ms if is_stuck else 0,
             lock_ms=self._lock_ms,
+            silent_ms=self._silent_ms if is_silent else 0,
         )
         if is_stuck and (whose := self._whose) is not None:
             event = replace(
@@ -240,6 +247,13 @@ class _Watched:
             event = replace(event, unknown=True, thread_id=threads.pop() if len(threads) == 1 else 0)
         self._told = event
         return None if told and _same(told, event) else event
+
+    def _no_more(self, told: LaneSeen | None, over: LaneSeen) -> LaneSeen | None:
+        """There is nothing to tell, but for that; and again, if it cannot be told from this look who can speak."""
+        if told is None:
+            return None
+        self._told = None if ladder.says(over.verdict) else over
+        return None if _same(told, over) else over
 
 
 def _on_lane(glance: Glance, now_ms: int) -> tuple[str, int, int]:

@@ -130,8 +130,8 @@ class Policy:
 
     @property
     def stand_in_ms(self) -> int:
-        """After how long with the GIL held the clerk stands in: long before the worker's locks lapse."""
-        return min(1_000, self.lock_ttl_ms // 4)
+        """After how long a silence the clerk renews a worker's locks; they last for twice as long at least by then."""
+        return self.lock_ttl_ms // 4
 
     @classmethod
     def of(cls, options: SupervisorOptions, worker: WorkerOptions, no_template: str = "") -> Policy:

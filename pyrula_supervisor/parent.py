@@ -275,7 +275,8 @@ class Parent:
         return True
 
     def _plan_tick(self, now_ms: int) -> None:
-        quiet_ms = min(_IDLE_TICK_MS, self._setup.policy.block_warn_ms // 2)
+        policy = self._setup.policy
+        quiet_ms = min(_IDLE_TICK_MS, policy.block_warn_ms // 2, policy.stand_in_ms // 2)
         period_ms = quiet_ms if self._is_quiet() else self._observer.next_ms(TICK_MS)
         planned_ms = now_ms + min(period_ms, self._setup.longest_ms)
         if self._tick is not None and self._tick_ms <= planned_ms:

@@ -1,10 +1,11 @@
 """Standing in: the clerk acts for workers that live and cannot speak, as long as that is so.
 
-What it is to do follows from what there is: a worker that no thread can speak for has its shards handed to its
-neighbours; after a while its locks are renewed, and on the rung of evacuation all that it holds but the blocking run is
-handed back. Where nobody can tell whose thread keeps the GIL nobody is known to be innocent, and the guilty would only
-go on to the next worker: then all stay where they are. It is told again while it is so, because a packet may be lost
-and a clerk may be new; and once that it is over.
+What it is to do follows from what there is. Whatever a worker holds that has been silent for a while is renewed; how
+long that is goes by the clock on the wall, as locks do, and not by what counts against its code: on a starved host that
+is a tenth of it. One that no thread can speak for has its shards handed to its neighbours as well, and on the rung of
+evacuation all that it holds but the blocking run is handed back. Where nobody can tell whose thread keeps the GIL
+nobody is known to be innocent, and the guilty would only go on to the next worker: then all stay where they are. It is
+told again while it is so, because a packet may be lost and a clerk may be new; and once that it is over.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from collections.abc import Mapping
 from pyrula_runtime.wire import Stage, StandIn
 from pyrula_supervisor.actions import Send
 from pyrula_supervisor.draft import Draft
-from pyrula_supervisor.events import LaneSeen
 from pyrula_supervisor.ladder import Rung
 from pyrula_supervisor.model import Child, Standing, State
 
@@ -46,15 +46,18 @@ def tell(draft: Draft) -> None:
 
 
 def _wanted(state: State) -> Mapping[str, tuple[Stage, str]]:
-    wanted = {}
-    for child in state.children.values():
-        if child.works and child.mute and child.seen:
-            wanted[child.incarnation] = _stage(child, child.seen, state.policy.stand_in_ms)
-    return wanted
+    mute = (child for child in state.children.values() if child.works and _is_to_be_stood_in_for(child, state))
+    return {child.incarnation: _stage(child) for child in mute}
 
 
-def _stage(child: Child, seen: LaneSeen, stand_in_ms: int) -> tuple[Stage, str]:
-    if seen.stuck_ms < stand_in_ms:
-        return Stage.hand_on, ""
-    is_late = child.rung >= Rung.evacuated and not seen.unknown
-    return (Stage.evacuate, seen.run_id) if is_late else (Stage.renew, "")
+def _is_to_be_stood_in_for(child: Child, state: State) -> bool:
+    """Nobody vouches for longer than code may block for a worker of which no more becomes known than its silence."""
+    return child.mute or state.policy.stand_in_ms <= child.silent_ms < state.policy.block_limit_ms
+
+
+def _stage(child: Child) -> tuple[Stage, str]:
+    if not child.mute:
+        return Stage.renew, ""
+    if child.seen and child.rung >= Rung.evacuated and not child.seen.unknown:
+        return Stage.evacuate, child.seen.run_id
+    return Stage.hand_on, ""

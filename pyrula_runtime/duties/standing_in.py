@@ -1,9 +1,10 @@
 """Standing in for a worker that lives and cannot speak, because somebody holds its GIL: nothing of it runs, nor renews.
 
-Its supervisor sees that and says how far to go. At once its shards are handed to its neighbours, where a store has
-several; then the locks of all that it holds are kept alive; later all runs but one go back to the queue, uncharged, and
-only the blocking one's lock is kept. What the worker does on waking with a token that was handed back is refused by the
-store, so no harm is done if it wakes in between.
+Its supervisor sees that and says how far to go. The locks of all that it holds are kept alive as soon as nothing is
+heard of it, for whatever reason; once it is known to be mute its shards are handed to its neighbours, where a store has
+several; later all runs but one go back to the queue, uncharged, and only the blocking one's lock is kept. What the
+worker does on waking with a token that was handed back is refused by the store, so no harm is done if it wakes in
+between.
 
 Whatever it holds is asked of the store each time: a claim may have come to it while it stood still. The supervisor
 repeats what it said while it is so; if it falls silent, nobody knows any more whether the worker lives, and its locks
@@ -76,15 +77,13 @@ class StandingIn:
                 log.warning("nothing was heard of the mute worker %s for a lock's life: it is left alone", incarnation)
                 self.over(incarnation)
                 continue
-            await self._store.give_up_leases(incarnation)  # it can begin nothing; its neighbours can
-            if mute.stage is Stage.hand_on:
-                continue
             held = [each.token for each in await self._store.holdings(incarnation)]
+            for start in range(0, len(held), _GROUP):  # first of all: nothing else here is in a hurry
+                await self._store.renew(held[start : start + _GROUP], self._lock_ttl_ms)
+            if mute.stage is not Stage.renew:
+                await self._store.give_up_leases(incarnation)  # it can begin nothing; its neighbours can
             if mute.stage is Stage.evacuate:
                 await self._evacuate(incarnation, [each for each in held if each.run_id != mute.keep])
-                held = [each for each in held if each.run_id == mute.keep]
-            for start in range(0, len(held), _GROUP):
-                await self._store.renew(held[start : start + _GROUP], self._lock_ttl_ms)
 
     async def _evacuate(self, incarnation: str, tokens: Sequence[Token]) -> None:
         status = after(RunStatus.running, RunEvent.release)

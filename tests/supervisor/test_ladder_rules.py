@@ -73,7 +73,7 @@ def test_a_policy_is_made_of_the_workers_options() -> None:
         lock_ttl=9, block_warn=0.5, replace_after=1, evacuate_after=3, poison=PoisonOptions()
     )
     policy = Policy.of(SupervisorOptions(), worker_options)
-    assert (policy.lock_ttl_ms, policy.block_limit_ms, policy.stand_in_ms) == (9_000, 27_000, 1_000)
+    assert (policy.lock_ttl_ms, policy.block_limit_ms, policy.stand_in_ms) == (9_000, 27_000, 2_250)
     assert (policy.block_warn_ms, policy.replace_after_ms, policy.evacuate_after_ms) == (500, 1_000, 3_000)
     assert Policy.of(SupervisorOptions(), WorkerOptions()).evacuate_after_ms == 30_000
     assert Policy(lock_ttl_ms=1_000).stand_in_ms == 250

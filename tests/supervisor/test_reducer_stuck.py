@@ -23,7 +23,7 @@ def test_the_clerk_stands_in_for_the_mute() -> None:
     assert stand_ins(on) == [(worker.name, Stage.hand_on, "")], "its neighbours can begin what it cannot"
     on.forget()
     stuck(on, worker, 29_750, HELD)
-    assert set(stand_ins(on)) == {(worker.name, Stage.renew, "")}
+    assert set(stand_ins(on)) == {(worker.name, Stage.hand_on, "")}
     assert 10 <= len(stand_ins(on)) <= 15, "it is told again"
     on.forget()
     stuck(on, worker, 31_000, HELD)
@@ -43,6 +43,7 @@ def test_where_locks_are_short_the_clerk_is_told_again_before_one_lapses() -> No
     (worker,) = on.of()
     stuck(on, worker, 3_500, HELD)
     assert len(stand_ins(on)) >= (3_500 - 500) // 750
+    assert on.state.policy.stand_in_ms < on.state.policy.lock_ttl_ms / 3, "before its own renewal is due"
 
 
 def test_nobody_stands_in_for_those_that_can_speak_or_are_dead() -> None:
@@ -63,7 +64,34 @@ def test_a_new_clerk_is_told_again() -> None:
     on.die(on.of(Role.clerk)[0])
     on.forget()
     on.settle_clerk()
-    assert stand_ins(on) == [(worker.name, Stage.renew, "")]
+    assert stand_ins(on) == [(worker.name, Stage.hand_on, "")]
+
+
+def test_the_locks_of_the_silent_are_renewed_by_the_clock_on_the_wall() -> None:
+    """On a starved host hardly any time counts, and locks lapse all the same."""
+    on = running(procs=1)
+    (worker,) = on.of()
+    for silent_ms, verdict, told in (
+        (7_250, Verdict.starved, []),
+        (7_500, Verdict.starved, [Stage.renew]),
+        (9_000, Verdict.observer_late, [Stage.renew]),
+        (9_500, Verdict.collecting, [Stage.renew]),
+        (10_000, HELD, [Stage.renew, Stage.hand_on]),
+        (60_000, Verdict.starved, [Stage.renew, Stage.hand_on]),
+        (0, Verdict.healthy, [Stage.renew, Stage.hand_on, Stage.over]),
+    ):
+        look(on, worker, 0, verdict, silent_ms=silent_ms)
+        assert stand_ins(on) == [(worker.name, stage, "") for stage in told]
+    assert on.child(worker).state is ChildState.ready
+    assert on.child(worker).blocked is None
+
+
+def test_nobody_vouches_for_ever_for_a_worker_of_which_nothing_is_known() -> None:
+    on = running(procs=1)
+    (worker,) = on.of()
+    look(on, worker, 0, Verdict.starved, silent_ms=89_750)
+    look(on, worker, 0, Verdict.starved, silent_ms=90_000)
+    assert stand_ins(on) == [(worker.name, Stage.renew, ""), (worker.name, Stage.over, "")]
 
 
 @pytest.mark.parametrize("verdict", [HELD, Verdict.held_waiting])
