@@ -5,6 +5,9 @@ Both are out of date as soon as a cell takes one, so every cell that came after 
 cell that leaves without having run anything, or that never starts, slows the next one down: perhaps what waits is
 served by nobody here. One that dies of what it runs slows nobody: each such death is a charge or a mark, and of those
 there are few.
+
+A cell that has fallen silent takes no place from another, as one that is stuck does not: on a starved host the looks
+that lead to its end may be long in coming, and all suspects would wait for that.
 """
 
 from __future__ import annotations
@@ -37,7 +40,8 @@ def fill(draft: Draft) -> None:
         return  # what it means is seen at its end
     cells = [child for child in state.cells if not child.leaving]
     taking = sum(_takes_one(draft, child) for child in cells)
-    room = min(state.procs - sum(not child.stuck for child in cells), 2 * state.procs - len(list(state.cells)))
+    useful = sum(not (child.stuck or _is_silent(draft, child)) for child in cells)
+    room = min(state.procs - useful, 2 * state.procs - len(list(state.cells)))
     for _ in range(min(state.suspects - taking, room)):
         starting.start_worker(draft, Role.cell, NO_SLOT, state.generation)
 
@@ -58,6 +62,12 @@ def _has_worked(child: Child) -> bool:
 
 def _takes_one(draft: Draft, child: Child) -> bool:
     """Whether a cell takes one of the suspects that were counted."""
-    if child.coming or child.ready_ms >= draft.state.suspects_ms or child.report is None:
+    if child.coming or child.ready_ms >= draft.state.suspects_ms:
         return True
-    return child.report.turns_running == 0
+    if _is_silent(draft, child):
+        return False  # it has taken one, though it may have had no time to say so
+    return child.report is None or child.report.turns_running == 0
+
+
+def _is_silent(draft: Draft, child: Child) -> bool:
+    return child.silent_ms >= draft.state.policy.replace_after_ms

@@ -11,6 +11,7 @@ from pyrula_runtime.wire import Bury, Evacuated, Judged, Queue, Role
 from pyrula_supervisor.actions import Incident, Send
 from pyrula_supervisor.events import LaneSeen, ReloadAsked
 from tests.supervisor.fake_processes import SIGSEGV, Process, World, running
+from tests.supervisor.looks import look
 
 
 def count(on: World, suspects: int) -> None:
@@ -173,6 +174,28 @@ def test_a_cell_whose_lane_is_stuck_makes_room_for_another_and_is_ended_at_the_l
     on.wait(500)
     assert on.killed == [cell.name]
     assert (Role.surge, -1) not in on.spawned
+
+
+@pytest.mark.parametrize("turns_running", [0, 1])
+def test_cells_that_are_starved_in_their_suspects_keep_no_other_suspect_waiting(turns_running: int) -> None:
+    """Their locks may have lapsed, so what they run may wait again as well; nothing that counts leads to their end."""
+    on = running(procs=2)
+    count(on, 2)
+    on.settle()
+    starved = cells(on)
+    for cell in starved:
+        on.report(cell, turns_running=turns_running)
+    on.wait(2_000)
+    count(on, 11)
+    assert cells(on) == starved
+    for cell in starved:
+        look(on, cell, 0, Verdict.starved, silent_ms=60_000)
+    count(on, 11)
+    assert len(cells(on)) == 4
+    for cell in starved:
+        look(on, cell, 0, Verdict.healthy)
+    count(on, 11)
+    assert len(cells(on)) == 4
 
 
 @pytest.mark.parametrize(
