@@ -16,7 +16,7 @@ from typing import Any
 
 import hiredis
 
-from pyrula_runtime.core.errors import StoreUnavailable
+from pyrula_runtime.core.errors import StoreRefused, StoreUnavailable
 from pyrula_runtime.stores.valkey import failures
 from pyrula_runtime.stores.valkey.address import Address
 from pyrula_runtime.stores.valkey.connection import Connection, connect
@@ -32,11 +32,14 @@ def slot_of(tag: str) -> int:
 
 
 class Route:
-    """How lanes and subscriptions of one handle reach their servers; used by many threads."""
+    """How lanes and subscriptions of one handle reach their servers; used by many threads.
 
-    def __init__(self, address: Address, connect_s: float, *, in_cluster: bool = False) -> None:
+    `in_cluster` None: whoever opens the store asks the server.
+    """
+
+    def __init__(self, address: Address, connect_s: float, *, in_cluster: bool | None = None) -> None:
         self.address = address
-        self.in_cluster = in_cluster
+        self.in_cluster, self.is_to_be_asked = bool(in_cluster), in_cluster is None
         self.replicas = 0  # that must have a write before it is answered
         self._connect_s = connect_s
         self._owners: tuple[tuple[int, int, Node], ...] = ()  # first and last slot of each, as far as known
@@ -120,6 +123,11 @@ class Route:
             (reply,) = asked.ask([("CLUSTER", "SLOTS")])
         except OSError as error:
             raise StoreUnavailable(f"the node at {asked.address.place} does not answer: {error}") from error
+        if isinstance(reply, hiredis.ReplyError) and failures.code_of(reply) == "ERR":
+            raise StoreRefused(
+                f"the server at {asked.address.place} is in no cluster ({reply}); if it stands alone, leave out "
+                f"cluster=True"
+            )
         if isinstance(reply, hiredis.ReplyError):
             raise failures.ours(reply, asked.address.place)
         host = asked.address.host

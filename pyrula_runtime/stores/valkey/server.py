@@ -39,16 +39,16 @@ def examine(route: Route, settings: Settings) -> tuple[Connection, str]:
     connection = _reach(route)
     try:
         facts = _told(connection)
-        if _is_cluster(facts) and not route.in_cluster:
+        if route.is_to_be_asked and _is_cluster(facts) and not route.in_cluster:
             route.in_cluster = True
             connection.socket.close()
             connection = route.connect("pyrula")
             facts = _told(connection)
-        publish = "SPUBLISH" if _is_cluster(facts) and _version(facts) >= (7, 0) else "PUBLISH"
+        publish = "SPUBLISH" if route.in_cluster and _is_cluster(facts) and _version(facts) >= (7, 0) else "PUBLISH"
         if route.address.strict:
             route.replicas = min(1, int(facts.get("connected_slaves", "0")))
         loaded = scripts(guarded=settings.guarded, publish=publish)
-        _examine(connection, facts, [loaded[name] for name in AT_ONCE])
+        _examine(route, connection, facts, [loaded[name] for name in AT_ONCE])
         if route.in_cluster:
             _examine_others(route, connection)
     except OSError as error:
@@ -76,7 +76,7 @@ def _told(connection: Connection) -> Mapping[str, str]:
     return facts_of(told)
 
 
-def _examine(connection: Connection, facts: Mapping[str, str], at_once: Iterable[Script]) -> None:
+def _examine(route: Route, connection: Connection, facts: Mapping[str, str], at_once: Iterable[Script]) -> None:
     address = connection.address
     save, fsync, probe, *_ = connection.ask(
         [
@@ -86,6 +86,11 @@ def _examine(connection: Connection, facts: Mapping[str, str], at_once: Iterable
             *(("SCRIPT", "LOAD", script.text) for script in at_once),
         ]
     )
+    if not route.in_cluster and isinstance(probe, hiredis.ReplyError) and failures.code_of(probe) == failures.MOVED:
+        raise StoreRefused(
+            f"the server at {address.place} is a node of a cluster, and others have some of the keys ({probe}); open "
+            f"the store with cluster=True"
+        )
     _judge(address, facts, save, fsync, probe)
 
 

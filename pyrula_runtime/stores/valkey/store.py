@@ -36,8 +36,10 @@ class ValkeyStore(Front):
     `shard_count` is the number of slices in which runs are kept; without it, it is what the namespace has, and for a
     new one 1 on a server and 64 in a cluster. Another number than before moves nothing: what is there is served where
     it is. A worker that is gone keeps its shards for `shard_lease_ttl` seconds, its own option if that is unset here.
-    Whether there is a cluster is asked of the server, unless `cluster` says so: a proxy may hide it. `clock` is for
-    tests; without one, time is the server's.
+    Whether there is a cluster is asked of the server, unless `cluster` says it. True is for a proxy that hides one: its
+    nodes are asked who has what, and must be reached from here at the addresses that they tell. False is for a proxy
+    that passes each call on to the right node by itself: it is used as one server. `clock` is for tests; without one,
+    time is the server's.
     Raises ConfigurationError for a URL or number that cannot be.
     """
 
@@ -56,7 +58,7 @@ class ValkeyStore(Front):
         if shard_count is not None and not 1 <= shard_count <= MOST:
             raise ConfigurationError([f"shard_count is {shard_count!r}, but must be a whole number from 1 to {MOST}"])
         self._shard_count = shard_count
-        self.route = Route(self._address, self.settings.connect_s, in_cluster=bool(cluster))
+        self.route = Route(self._address, self.settings.connect_s, in_cluster=cluster)
         self.is_sharded = False
         self._lanes = Lanes(self.route, self.settings)
         self._publish = "PUBLISH"
