@@ -13,7 +13,7 @@ from pyrula_runtime.engine.claiming import Claiming
 from pyrula_runtime.engine.handback import Handback
 from pyrula_runtime.engine.strays import Strays
 from pyrula_runtime.stores.clock import ManualClock
-from pyrula_runtime.stores.protocol import CLEAN
+from pyrula_runtime.stores.protocol import CLEAN, Claim, ClaimRequest
 from tests.engine.control import CAPACITY, Desk
 from tests.engine.lanes import LIMIT_S
 
@@ -217,6 +217,28 @@ async def test_a_cell_without_a_suspect_ends_after_a_while() -> None:
     cell.claiming._nobody_came()
     assert cell.said == ["leave"]
     cell.claiming._timer.cancel()
+
+
+async def test_a_cell_does_not_leave_while_its_suspect_may_be_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = Cell()
+    store, asked, may_answer = cell.scene.desk.store, asyncio.Event(), asyncio.Event()
+    store.line, claim = ["s"], store.claim
+
+    async def slow_claim(request: ClaimRequest) -> tuple[Claim, ...]:
+        asked.set()
+        await may_answer.wait()
+        return await claim(request)
+
+    monkeypatch.setattr(store, "claim", slow_claim)
+    asking = asyncio.create_task(cell.claiming.act())
+    await asked.wait()
+    cell.claiming._timer.cancel()
+    cell.claiming._nobody_came()
+    assert cell.said == []
+    may_answer.set()
+    await asking
+    assert cell.scene.desk.lanes.taken == ["s"]
+    assert cell.claiming._timer.cancelled()
 
 
 async def test_a_cell_that_hears_no_answer_is_in_doubt() -> None:
