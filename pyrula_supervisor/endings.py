@@ -84,7 +84,10 @@ def gone(draft: Draft, child: Child, how: str, *, was_asked: bool) -> None:
 
 def _text(draft: Draft, child: Child, how: str) -> str:
     age = f" after {exits.lasted(draft.now_ms - child.asked_ms)}" if child.pid else ""
-    return f"{child.title} {how}{age}" + (f" ({child.cause})" if child.cause else "")
+    why = child.cause
+    if child.state is ChildState.killed and how != exits.words(exits.KILLED):
+        why = f"just before it was {why}"
+    return f"{child.title} {how}{age}" + (f" ({why})" if why else "")
 
 
 def _planned(draft: Draft, child: Child, text: str, *, was_asked: bool) -> None:

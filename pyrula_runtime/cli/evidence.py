@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from pyrula_runtime.cli.tables import dated, fields, size, table
-from pyrula_runtime.core.deaths import Cause
+from pyrula_runtime.core.deaths import ENDED_ITSELF, Cause
 from pyrula_runtime.core.frames import Frame, frames_of
 from pyrula_runtime.core.hints import hint
 from pyrula_runtime.core.spans import ago, spoken
@@ -27,6 +27,7 @@ _CAUSES = {
     Cause.store_frozen: "its worker stood still while it kept the store's write lock",
     Cause.killed: "its worker was killed, nobody knows why",
 }
+_STOOD_STILL = "its worker had no supervisor and ended itself, since its threads stood still past the limit"
 
 
 def print_evidence(told: dict[str, Any], now_at_ms: int) -> None:
@@ -60,11 +61,14 @@ def _last(told: dict[str, Any]) -> dict[str, Any] | None:
 
 def _facts(charge: dict[str, Any], now_at_ms: int) -> list[tuple[str, str]]:
     cause = _cause(charge["cause"])
+    means = f"{charge['cause']}: {_CAUSES[cause]}" if cause in _CAUSES else charge["cause"]
+    if cause is Cause.killed and charge["exit"].startswith(ENDED_ITSELF):
+        cause, means = Cause.loop_blocked, f"{charge['cause']}: {_STOOD_STILL}"
     step, op_id = charge["step"], f" ({charge['op_id']})" if charge["op_id"] else ""
     body = "the workflow's body" if charge["for_ms"] else ""
     worker = f"{charge['worker']} (pid {charge['pid']})" if charge["pid"] else charge["worker"]
     return [
-        ("cause", f"{charge['cause']}: {_CAUSES[cause]}" if cause in _CAUSES else charge["cause"]),
+        ("cause", means),
         ("step", f"{step}{op_id}" if step else body),
         ("line", charge["line"]),
         ("for", spoken(charge["for_ms"]) if charge["for_ms"] else ""),

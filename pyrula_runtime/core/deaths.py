@@ -19,6 +19,9 @@ class Cause(StrEnum):
     blameless = "blameless"  # a stop, a deploy, a decision of ours that has nothing to do with its runs
 
 
+# how an exit begins, in words, of a worker without a supervisor whose own timer ran out: the GIL never came back, or
+# it was stopped for as long; so it counts as killed
+ENDED_ITSELF = "ended itself"
 # ends that a process brings on itself
 OWN_DOING = frozenset({Cause.crashed, Cause.exited, Cause.out_of_memory})
 # ends that come from outside and say little of who was there

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 from pyrula_runtime.blackbox import BoxView, Nobody, Phase
 from pyrula_runtime.blackbox import Executing as Span
-from pyrula_runtime.core.deaths import Cause, Death, Evidence, Executing
+from pyrula_runtime.core.deaths import ENDED_ITSELF, Cause, Death, Evidence, Executing
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.stacks import CrashNote
 from pyrula_runtime.stores.protocol import Holding
@@ -33,7 +33,7 @@ _NOTED = {"signal": Cause.crashed, "exit": Cause.exited}
 _LAST_WORDS = {
     "signal": "died of {}",
     "exit": "left by os._exit({})",
-    "timeout": "ended itself, since it had stood still for {}",
+    "timeout": ENDED_ITSELF + ", since it had stood still for {}",
 }
 
 

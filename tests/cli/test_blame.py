@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
 from pyrula.workflows import WorkflowClient, open_store
 from pyrula_runtime import users_code
-from pyrula_runtime.cli.evidence import stack_lines
+from pyrula_runtime.cli.evidence import print_evidence, stack_lines
 from pyrula_runtime.core.blame import Cause
 from pyrula_runtime.stores.protocol import Store
 from tests.cli.sites import Site
@@ -55,6 +56,28 @@ def test_a_quarantined_run_shows_its_evidence(site: Site) -> None:
     assert "evidence = {" not in shown
     *_, row = shown.splitlines()
     assert " ".join(row.split()) == "charged 4 times 3 min ago loop_blocked polite 94 s w-0 was killed by SIGKILL"
+
+
+@pytest.mark.parametrize(
+    ("exit_text", "means", "advice"),
+    [
+        ("ended itself, since it had stood still for 90 s", "no supervisor and ended itself", "regular expression"),
+        ("was killed by SIGKILL", "was killed, nobody knows why", "journalctl"),
+    ],
+)
+def test_a_worker_that_ended_itself_is_told_from_one_that_was_killed(
+    exit_text: str, means: str, advice: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    charge: dict[str, Any] = dict.fromkeys(("step", "op_id", "worker", "stack"), "") | {
+        **dict.fromkeys(("at_ms", "for_ms", "pid", "rss_bytes", "limit_bytes"), 0),
+        "cause": "killed",
+        "exit": exit_text,
+        "line": "/srv/app.py:7 in find: re.match(pattern, text)",
+    }
+    print_evidence({"charges": [charge], "marks": [], "error": None}, 60_000)
+    shown = capsys.readouterr().out
+    assert means in shown
+    assert advice in shown
 
 
 def test_whoever_waits_for_it_is_told_where_its_evidence_is(site: Site) -> None:

@@ -179,6 +179,19 @@ def test_one_killed_by_us_says_so() -> None:
     )
 
 
+def test_one_that_went_before_we_could_kill_it_says_so() -> None:
+    on = running(procs=1, startup_timeout_ms=5_000)
+    on.die(on.of()[0])
+    (worker,) = on.of()
+    on.be_born(worker)
+    on.wait(6_000)
+    on.die(worker, 78)
+    assert on.state.slots[0].last_exit == (
+        "worker 0 (pid 102) exited with code 78 after 6 s "
+        "(just before it was killed by us because it was not ready within 5 s)"
+    )
+
+
 def test_blocked_is_shown_once_and_changes_nothing_else() -> None:
     on = running(procs=1)
     (worker,) = on.of()
