@@ -30,7 +30,9 @@ _PAYLOAD_WIDTH = 60
 @click.command(epilog=example("""pyrula emit order.created '{"order_id": "A-17"}' --id A-17"""))
 @click.argument("name")
 @click.argument("json_payload", metavar="[JSON]", default="{}")
-@click.option("--id", "event_id", metavar="TEXT", help="Tell it once: an event of the same id does not count again.")
+@click.option(
+    "--id", "event_id", metavar="TEXT", help="Tell it once: one of the same name and id does not count again."
+)
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
 @flag(STORE)
 def emit(*, name: str, json_payload: str, event_id: str | None, wants_json: bool, store_url: str | None) -> None:
@@ -46,7 +48,7 @@ def emit(*, name: str, json_payload: str, event_id: str | None, wants_json: bool
 
     emitted = ask(store_url, work, makes=True)
     if not emitted.is_new:
-        say(f"an event {emitted.event_id!r} was told before, and counts once")
+        say(f"an event {name!r} with the id {emitted.event_id!r} was told before, and counts once")
     click.echo(as_json(asdict(emitted)) if wants_json else emitted.event_id)
 
 

@@ -10,7 +10,7 @@ from pyrula_runtime.client import submitting
 from pyrula_runtime.client.door import Door
 from pyrula_runtime.core.entries import Json
 from pyrula_runtime.core.errors import UsageError
-from pyrula_runtime.core.ids import checked_name
+from pyrula_runtime.core.ids import checked_name, event_id_of, event_key
 from pyrula_runtime.stores.protocol import Emission, Event
 
 _LONGEST_ID = 512
@@ -18,7 +18,7 @@ _LONGEST_ID = 512
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emitted:
-    """What became of an event that was told. `is_new` is False if one of this id was told before: it counts once."""
+    """What became of an event that was told. `is_new` is False if one of its name and id was told before: it counts once."""
 
     event_id: str
     is_new: bool
@@ -38,14 +38,15 @@ class WaitingEvent:
 async def emit(door: Door, name: str, payload: Any, event_id: str | None) -> Emitted:
     """Tell an event."""
     document = payload_of(name, payload)
+    told_id = uuid.uuid4().hex if event_id is None else checked_event_id(event_id)
     event = Event(
-        event_id=uuid.uuid4().hex if event_id is None else checked_event_id(event_id),
+        event_id=event_key(name, told_id),
         name=name,
         body=submitting.sealed(document, f"the payload of event {name!r}", door.payloads),
     )
     store = await door.store()
     emission = await store.emit(event)
-    return Emitted(event_id=event.event_id, is_new=emission is Emission.accepted)
+    return Emitted(event_id=told_id, is_new=emission is Emission.accepted)
 
 
 def payload_of(name: str, payload: Any) -> bytes:
@@ -66,7 +67,7 @@ async def waiting_events(door: Door, limit: int) -> tuple[WaitingEvent, ...]:
     payloads = door.payloads.for_people()
     return tuple(
         WaitingEvent(
-            event_id=each.event.event_id,
+            event_id=event_id_of(each.event.name, each.event.event_id),
             name=each.event.name,
             payload=payloads.load_json(each.event.body),
             workflow=each.workflow,

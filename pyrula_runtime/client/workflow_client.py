@@ -138,7 +138,7 @@ class WorkflowClient:
     async def emit(self, name: str, payload: Any = None, *, id: str | None = None) -> Emitted:
         """Tell an event: each workflow that it starts begins one run, with the payload as its input.
 
-        An event of the same `id` is told once (for 7 days). One that no workflow wants is kept until one does.
+        An event of the same name and `id` is told once (for 7 days). One that no workflow wants is kept until one does.
         """
         return await emitting.emit(self._door, name, payload, id)
 

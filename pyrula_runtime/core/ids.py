@@ -45,6 +45,16 @@ def checked_name(name: object, kind: str) -> str:
     return name
 
 
+def event_key(name: str, event_id: str) -> str:
+    """What a store knows an event by: an order's id may well be that of its payment too. No name has a slash."""
+    return f"{name}/{event_id}"
+
+
+def event_id_of(name: str, key: str) -> str:
+    """The id with which an event of this name was told."""
+    return key.removeprefix(f"{name}/")
+
+
 def input_digest(workflow: str, input_json: bytes) -> str:
     """What makes two submits the same for an idempotency key: the workflow's name and the exact input."""
     return hashlib.blake2b(workflow.encode() + b"\0" + input_json, digest_size=16).hexdigest()

@@ -21,12 +21,12 @@ import orjson
 
 from pyrula_runtime.core.entries import Json
 from pyrula_runtime.core.errors import CodecFailed
-from pyrula_runtime.core.ids import input_digest
+from pyrula_runtime.core.ids import event_id_of, input_digest
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.engine.payloads import Payloads
 from pyrula_runtime.engine.program import Program, Trigger
 from pyrula_runtime.engine.threads import Threads
-from pyrula_runtime.stores.protocol import NewRun, PendingEvent, Store
+from pyrula_runtime.stores.protocol import Event, NewRun, PendingEvent, Store
 
 log = logging.getLogger("pyrula.duties")
 
@@ -86,7 +86,7 @@ class FanOut:
             return
         run = self._run(program, each, payload) if admitted else None
         if await self._store.settle_event(event.event_id, workflow, run) and run is not None:
-            log.info("event %s (%s) began run %s of %s", event.event_id, event.name, run.run_id, workflow)
+            log.info("%s began run %s of %s", _words(event), run.run_id, workflow)
 
     def _run(self, program: Program, each: PendingEvent, payload: Json) -> NewRun:
         """The run that an event begins; its input is the payload, as it was stored."""
@@ -117,13 +117,11 @@ class FanOut:
             return admitted
 
     def _leave(self, each: PendingEvent, reason: str) -> None:
-        log.warning(
-            "event %s (%s) is left for other code of %s: %s",
-            each.event.event_id,
-            each.event.name,
-            each.workflow,
-            reason,
-        )
+        log.warning("%s is left for other code of %s: %s", _words(each.event), each.workflow, reason)
+
+
+def _words(event: Event) -> str:
+    return f"event {event_id_of(event.name, event.event_id)} ({event.name})"
 
 
 class _FilterFailed(Exception):

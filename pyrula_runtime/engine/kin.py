@@ -17,7 +17,7 @@ import orjson
 from pyrula_runtime.core.cursor import Asked
 from pyrula_runtime.core.entries import Completed, Entry, Failed, Op, OpKind, Started, Withdrawn, in_force
 from pyrula_runtime.core.errors import CodecFailed
-from pyrula_runtime.core.ids import derived_bytes
+from pyrula_runtime.core.ids import derived_bytes, event_key
 from pyrula_runtime.core.status import CANCELLATION, DELIVERY
 from pyrula_runtime.core.tree import OnEnd
 from pyrula_runtime.core.waiting import child_letters
@@ -135,8 +135,8 @@ class Kin:
     def _emitted(self, op: Op) -> Effect:
         call = self._requests[op.op_id]
         assert isinstance(call, EmitCall)
-        event_id = call.event_id or f"{self._run_id}:{op.op_id}"
-        return EmitEvent(event=Event(event_id=event_id, name=call.name, body=self._host.payloads.seal(call.payload)))
+        key = event_key(call.name, call.event_id or f"{self._run_id}:{op.op_id}")
+        return EmitEvent(event=Event(event_id=key, name=call.name, body=self._host.payloads.seal(call.payload)))
 
 
 def _cancel(run_id: str) -> CancelRun:

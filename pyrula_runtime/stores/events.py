@@ -14,7 +14,10 @@ from enum import StrEnum
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that happened. Its id is remembered for `ttl_ms` at least, counted from when it was told."""
+    """Something that happened. Its id is remembered for `ttl_ms` at least, counted from when it was told.
+
+    To a store the id is one among events of all names; it is made of the name and what the teller gave (core.ids).
+    """
 
     event_id: str
     name: str

@@ -195,7 +195,7 @@ class WorkflowContext(_Context):
     def emit(self, name: str, payload: Any = None, *, id: str | None = None) -> asyncio.Future[None]:
         """Tell an event, once: each workflow that it starts begins one run, with the payload as its input.
 
-        An event that others may tell, too, is told once if all give it the same `id`.
+        An event that others may tell, too, is told once if all give it the same `id`; each name has ids of its own.
         """
         return self._ask(emit_call(name, payload, id))
 
@@ -284,7 +284,7 @@ class SyncWorkflowContext(_Context):
     def emit(self, name: str, payload: Any = None, *, id: str | None = None) -> None:
         """Tell an event, once: each workflow that it starts begins one run, with the payload as its input.
 
-        An event that others may tell, too, is told once if all give it the same `id`.
+        An event that others may tell, too, is told once if all give it the same `id`; each name has ids of its own.
         """
         self._operations.ask([emit_call(name, payload, id)])
 

@@ -23,6 +23,14 @@ async def test_an_event_is_told_once_by_its_id(client: WorkflowClient) -> None:
     assert [each.payload for each in await client.waiting_events(3)] == [{"total": 5}, None, None]
 
 
+async def test_an_id_counts_once_for_each_name(client: WorkflowClient) -> None:
+    for name, event_id in (("order.created", "A-17"), ("order.paid", "A-17"), ("order", "created/A-17")):
+        assert await client.emit(name, None, id=event_id) == Emitted(event_id=event_id, is_new=True)
+        assert await client.emit(name, None, id=event_id) == Emitted(event_id=event_id, is_new=False)
+    told = [(each.name, each.event_id) for each in await client.waiting_events()]
+    assert told == [("order.created", "A-17"), ("order.paid", "A-17"), ("order", "created/A-17")]
+
+
 @pytest.mark.parametrize(
     ("name", "payload", "event_id", "said"),
     [

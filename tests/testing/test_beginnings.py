@@ -68,8 +68,10 @@ def test_an_event_begins_runs_once() -> None:
         simulation.emit("stock.low", {"item": "lamp"})
         for item in ("lamp", "kettle", "kettle"):
             simulation.emit("stock.gone", {"item": item}, id=item)
+        for name in ("stock.low", "stock.gone", "stock.low"):
+            simulation.emit(name, {"item": "vase"}, id="vase")
         simulation.emit("stock.high", {"item": "scarf"})
-        assert [run.result() for run in simulation.runs] == ["lamp", "kettle"]
+        assert [run.result() for run in simulation.runs] == ["lamp", "kettle", "vase", "vase"]
 
 
 def test_a_run_begins_as_late_as_was_asked_for() -> None:
