@@ -40,9 +40,10 @@ from pyrula_runtime.core.errors import ConfigurationError, StoreUnavailable
 from pyrula_runtime.core.locks import renew_every_s
 from pyrula_runtime.core.pins import Pin
 from pyrula_runtime.core.status import TERMINAL, RunStatus
-from pyrula_runtime.duties import orphans, purge, retention
+from pyrula_runtime.duties import purge, retention
 from pyrula_runtime.duties.blaming import Blamed, budget_of
 from pyrula_runtime.duties.burial import Burial, Look
+from pyrula_runtime.duties.orphans import OrphanScan
 from pyrula_runtime.duties.pins import PinWatch
 from pyrula_runtime.duties.schedules import Schedules
 from pyrula_runtime.duties.standing_in import StandingIn
@@ -55,7 +56,7 @@ from pyrula_runtime.options import WorkerOptions
 from pyrula_runtime.runtime_dir import runtime_dir
 from pyrula_runtime.stores.clock import Clock, SystemClock
 from pyrula_runtime.stores.opening import open_store
-from pyrula_runtime.stores.protocol import Store, Wake
+from pyrula_runtime.stores.protocol import Census, Store, Wake
 from pyrula_runtime.uplink import Uplink
 from pyrula_runtime.wire import (
     Buried,
@@ -83,7 +84,7 @@ CLEAN, LOOP_DIED, CONFIGURATION = 0, 1, 78
 _BOXES_S = 1.0
 # the queue is counted so often while it changes, and so often at last while it does not
 _COUNT_S, _COUNT_IDLE_S = 2.0, 5.0
-# but where runs are kept in several shards a count is three calls to each: then at most so often for each of them
+# but where runs are kept in several shards a count is a call to each: then at most so often for each of them
 _COUNT_SHARD_S, _COUNT_SHARD_IDLE_S = 0.1, 1.2
 # how often the right to write is proved while all is well; after a failure, at every count
 _PROOF_MS = 10_000
@@ -148,7 +149,9 @@ class Clerk:
         self._say_ready()
         self._health.on_doubt = self._count.nudge.set
         self._rounds.start(Round(name="burial", act=self._burial.act, period_s=_BOXES_S))
-        self._rounds.start(Round(name="orphan scan", act=self._scan, period_s=self._options.orphan_scan_interval))
+        # what it keeps alive is no orphan, though it may have come late to that
+        every_s, first = self._options.orphan_scan_interval, self._standing_in.act
+        self._rounds.start(OrphanScan(self._store, self._lock_ttl_ms, every_s, first=first).round)
         self._rounds.start(Round(name="retention", act=self._drop, period_s=retention.PERIOD_S))
         self._rounds.start(Round(name="purge", act=self._purge, period_s=purge.period_s(self._store)))
         self._rounds.start(self._timers)
@@ -242,10 +245,6 @@ class Clerk:
 
     # the rounds
 
-    async def _scan(self) -> None:
-        await self._standing_in.act()  # what it keeps alive is no orphan, though it may have come late to that
-        await orphans.scan(self._store, self._lock_ttl_ms)
-
     async def _drop(self) -> None:
         await retention.drop(self._store, self._options)
 
@@ -259,12 +258,13 @@ class Clerk:
             to_prove = self._health.store_fault or self._clock.mono_ms() - self._proved_ms >= _PROOF_MS
             if to_prove:
                 await self._store.ping()
-            self._counts = await self._counted()
+            census = await self._store.census(OPEN)
+            self._counts = _totals(census)
             if to_prove:
                 # not before: a store that can be written and not counted would be asked again and again, without a rest
                 self._proved_ms = self._clock.mono_ms()
                 self._health.store_answered()
-            self._pins = await self._pin_watch.look()
+            self._pins = await self._pin_watch.look(census.pins)
         except StoreUnavailable as error:
             self._health.store_failed(error)
             raise
@@ -278,12 +278,6 @@ class Clerk:
             return max(_COUNT_S, _COUNT_SHARD_S * shards)
         return min(2 * self._count.period_s, max(_COUNT_IDLE_S, _COUNT_SHARD_IDLE_S * shards))
 
-    async def _counted(self) -> Counter[str]:
-        counts: Counter[str] = Counter(suspects=await self._store.suspects())
-        for (_, status), count in (await self._store.counts(OPEN)).items():
-            counts[status.value] += count
-        return counts
-
     def _tell_queue(self) -> None:
         message = Queue(
             incarnation=self._incarnation,
@@ -294,6 +288,13 @@ class Clerk:
             pins={pin_text(*pin)[:_PIN_TEXT]: runs for pin, runs in islice(self._pins.items(), _PINS)},
         )
         self._uplink.say(message)
+
+
+def _totals(census: Census) -> Counter[str]:
+    counts: Counter[str] = Counter(suspects=census.suspects)
+    for (_, status), count in census.counts.items():
+        counts[status.value] += count
+    return counts
 
 
 def main(fd: int) -> NoReturn:

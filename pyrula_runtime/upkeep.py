@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from pyrula_runtime.blackbox import BlackBox
 from pyrula_runtime.core.errors import StoreUnavailable
 from pyrula_runtime.core.locks import block_limit_s, renew_every_s
-from pyrula_runtime.duties import orphans, purge, retention
+from pyrula_runtime.duties import purge, retention
 from pyrula_runtime.duties.blaming import Blamed, budget_of
 from pyrula_runtime.duties.burial import Burial
 from pyrula_runtime.duties.declaring import PERIOD_S as DECLARING_S
 from pyrula_runtime.duties.declaring import Declaring
 from pyrula_runtime.duties.fan_out import FanOut
+from pyrula_runtime.duties.orphans import OrphanScan
 from pyrula_runtime.duties.schedules import Schedules
 from pyrula_runtime.duties.timers import Timers
 from pyrula_runtime.engine.cell import CellClaiming
@@ -109,7 +110,14 @@ class Upkeep:
             serves=place.lanes.serves,
             ttl_ms=round(self._options.shard_lease_ttl * 1000),
         )
-        return Leasing(self._store, request, place.lanes, self.handback, place.lane_setup.slots)
+        return Leasing(
+            self._store,
+            request,
+            place.lanes,
+            self.handback,
+            place.lane_setup.slots,
+            makes_room=lambda: self._retrials is not None and self._retrials.makes_room,
+        )
 
     def _how_to_claim(self) -> Claiming | CellClaiming:
         place, look, doubt = self._place, self._nudges["claim"].set, self._nudges["strays"].set
@@ -120,8 +128,13 @@ class Upkeep:
             place.lane_setup, place.lanes, self.handback, look=look, doubt=doubt, full=self._leasing.full
         )
         if place.setup.is_plain:
-            self._retrials = Retrials(place.lane_setup, place.lanes, place.commons, claiming, look)
+            self._retrials = Retrials(place.lane_setup, place.lanes, place.commons, claiming, self._look_anew)
         return claiming
+
+    def _look_anew(self) -> None:
+        """The worker begins to claim, or claims nothing for a while."""
+        self._nudges["claim"].set()
+        self._leasing.nudge.set()
 
     def court(self) -> Court:
         """Where runs are charged whose code this worker itself has found blocking."""
@@ -153,9 +166,7 @@ class Upkeep:
         with contextlib.suppress(StoreUnavailable):  # its round tries again, and tells
             await burial.act()
         self._start("burial", burial.act, _BURIAL_S)
-        self._start(
-            "orphan scan", lambda: orphans.scan(self._store, self._lock_ttl_ms), self._options.orphan_scan_interval
-        )
+        self._rounds.start(OrphanScan(self._store, self._lock_ttl_ms, self._options.orphan_scan_interval).round)
         self._start("retention", lambda: retention.drop(self._store, self._options), retention.PERIOD_S)
         self._start("purge", lambda: purge.purge(self._store), purge.period_s(self._store))
 

@@ -16,10 +16,10 @@ class PinWatch:
         self._store = store
         self._before: Mapping[Pin, int] = {}
 
-    async def look(self) -> Mapping[Pin, int]:
-        """The pins that nobody serves, with the number of their runs, most runs first."""
+    async def look(self, pins: Mapping[Pin, int]) -> Mapping[Pin, int]:
+        """Those of these pins that nobody serves, with the number of their runs, most runs first."""
         found: Mapping[Pin, int] = {}
-        if pins := await self._store.pins():
+        if pins:
             live = [worker for worker in await self._store.workers() if worker.age_ms < SILENT_AFTER_MS]
             found = unserved(pins, {(each.workflow, each.version) for worker in live for each in worker.serves})
         before, self._before = self._before, found

@@ -2,8 +2,8 @@
 
 A shard is looked at first by whoever leases it, so a worker that cannot begin a turn must not keep one: its neighbours
 get its shards at once, not when the lease is over. It cannot while its lane is stuck (a tenth of a second is enough to
-know), while it drains, and while all its slots have been taken for a while and no turn ends: a worker that is full and
-quick takes its next runs with its last commits, out of its own shards, and keeps them.
+know), while it drains, while a suspect is to run alone, and while all its slots have been taken for a while and no turn
+ends: a worker that is full and quick takes its next runs with its last commits, out of its own shards, and keeps them.
 
 With one shard there is nothing to share, and nothing is asked.
 
@@ -11,7 +11,7 @@ With one shard there is nothing to share, and nothing is asked.
 |---|---|---|
 | none | it can begin a turn | leasing |
 | leasing | the interval is over, or the store says that a share has changed | leasing, asked again |
-| leasing | the lane is stuck, or the slots have been full for long, or it drains | none, told at once |
+| leasing | the lane is stuck, the slots were full for long, it drains, or a suspect needs it | none, told at once |
 """
 
 from __future__ import annotations
@@ -55,9 +55,18 @@ class Lane(Protocol):
 
 
 class Leasing:
-    """The round; all on the control thread, but for `late`."""
+    """The round; all on the control thread, but for `late`. `makes_room`: nothing is claimed, for a suspect's sake."""
 
-    def __init__(self, store: Store, request: LeaseRequest, taker: Taker, lane: Lane, slots: Slots) -> None:
+    def __init__(
+        self,
+        store: Store,
+        request: LeaseRequest,
+        taker: Taker,
+        lane: Lane,
+        slots: Slots,
+        *,
+        makes_room: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.nudge = asyncio.Event()
         self.mine: tuple[int, ...] = ()
         self._store = store
@@ -65,6 +74,7 @@ class Leasing:
         self._taker = taker
         self._lane = lane
         self._slots = slots
+        self._makes_room = makes_room
         self._loop = asyncio.get_running_loop()
         self._leases = self._told = self._is_full = self._watches = self._waits_for_lane = False
         self._asked_s = 0.0
@@ -105,7 +115,7 @@ class Leasing:
             self.nudge.set()
 
     def _can_begin(self) -> bool:
-        return not (self._taker.draining or self._is_full or self._lane.is_stuck)
+        return not (self._taker.draining or self._is_full or self._lane.is_stuck or self._makes_room())
 
     async def act(self, interval_s: float) -> None:
         """Keep a share, or hand it on."""

@@ -48,7 +48,7 @@ class Keeper(Protocol):
 
 
 class Retrials:
-    """The round; `look` is the nudge of the claim loop, for when it may go on."""
+    """The round; `look` nudges what depends on whether the worker claims."""
 
     def __init__(
         self, setup: LaneSetup, keeper: Keeper, commons: Commons, claiming: Claiming, look: Callable[[], None]
@@ -63,6 +63,11 @@ class Retrials:
         self._was_left = False  # at the last look a suspect waited, and was left to others
         self._claim: Claim | None = None
         self._began = False
+
+    @property
+    def makes_room(self) -> bool:
+        """Whether nothing else is claimed here."""
+        return self._claim is not None
 
     @property
     def is_alone(self) -> bool:
@@ -109,6 +114,7 @@ class Retrials:
             self._coming.seen(claim.token)  # it is not the lane that lets it wait
             self._claiming.paused = True
             self._no_successors.set()
+            self._look()
             others = len(self._keeper.held()) - 1
             log.warning(
                 "a suspect is to run alone here: %d other runs are finished first, and nothing is claimed meanwhile",

@@ -62,7 +62,7 @@ class Turn:
         self._steps = Performances(self._perform)
         self._last: Last | None = None
         self._fault: Exception | None = None
-        self._waits = Waits(given_back(journal), claim.inbox, claim.inbox_len)
+        self._waits = Waits(given_back(journal), claim.inbox, claim.inbox_len, skipped=claim.inbox_skipped)
         self._blows = Blows(claim, program, journal, self._cursor)
         began_ms = self._cursor.began_ms or claim.started_ms
         self._entrance = Entrance(began_ms, self._cursor, self._blows, self._requests)

@@ -28,12 +28,17 @@ _LATE = {OpKind.signal: SignalTimeout.__name__, OpKind.timeout: WaitTimeout.__na
 class Waits:
     """One turn's."""
 
-    def __init__(self, given_back: Iterable[Letter], inbox: Sequence[Received], inbox_len: int) -> None:
-        """`given_back` are letters that an operator's requeue gave back; `inbox` is the beginning of what is new."""
+    def __init__(
+        self, given_back: Iterable[Letter], inbox: Sequence[Received], inbox_len: int, *, skipped: bool = False
+    ) -> None:
+        """`given_back` are letters that an operator's requeue gave back; `inbox` is the beginning of what is new.
+
+        If it was `skipped`, what is new is still to be read from the first on.
+        """
         self._open = OpenWaits()
         self._late: dict[str, str] = {}
         self._told = inbox_len
-        self._seen = inbox_len
+        self._seen = 0 if skipped else inbox_len
         self._read_to: int | None = None  # while the inbox is being read: what was told of by then
         self._open.bring(given_back)
         if inbox:

@@ -42,6 +42,7 @@ from pyrula_runtime.stores.messages import Message as Message
 from pyrula_runtime.stores.messages import Received as Received
 from pyrula_runtime.stores.runs import CLEAN as CLEAN
 from pyrula_runtime.stores.runs import EVERY_STATUS as EVERY_STATUS
+from pyrula_runtime.stores.runs import Census as Census
 from pyrula_runtime.stores.runs import Dossier as Dossier
 from pyrula_runtime.stores.runs import NewRun as NewRun
 from pyrula_runtime.stores.runs import ParentLink as ParentLink
@@ -159,14 +160,17 @@ class Store(Protocol):
     def counts(self, statuses: frozenset[RunStatus] = EVERY_STATUS) -> Awaitable[Mapping[tuple[str, RunStatus], int]]:
         """How many runs of these statuses there are by workflow and status; the cost grows with their number."""
 
-    def pins(self) -> Awaitable[Mapping[tuple[str, str], int]]:
-        """How many runs that have not ended are pinned, by workflow and version; the cost grows with their number."""
+    def census(self, statuses: frozenset[RunStatus]) -> Awaitable[Census]:
+        """What `counts` and `suspects` tell, and how many runs that have not ended are pinned: a call to each shard."""
 
     def suspects(self) -> Awaitable[int]:
         """How many suspects wait for a cell: claimable, and by nobody else."""
 
     def beat(self, worker: WorkerRecord, forget_after_ms: int) -> Awaitable[None]:
-        """Register or refresh a worker; drop records that were not refreshed for `forget_after_ms`."""
+        """Register or refresh a worker; drop records that were not refreshed for `forget_after_ms`.
+
+        Whoever pings and beats gives a sign of life in the whole store; see `reclaim_lapsed`.
+        """
 
     def retire(self, incarnation: str) -> Awaitable[None]:
         """Forget a worker."""

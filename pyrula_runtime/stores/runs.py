@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -127,3 +128,12 @@ class RunQuery:
 
 
 EVERY_STATUS = frozenset(RunStatus)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Census:
+    """How many runs there are: by workflow and status, as suspects that wait for a cell, by version if pinned."""
+
+    counts: Mapping[tuple[str, RunStatus], int]
+    suspects: int
+    pins: Mapping[tuple[str, str], int]

@@ -173,8 +173,8 @@ class Seam:
     ) -> asyncio.Future[Mapping[tuple[str, RunStatus], int]]:
         return self._cross("counts", lambda: self._store.counts(statuses))
 
-    def pins(self) -> asyncio.Future[Mapping[tuple[str, str], int]]:
-        return self._cross("pins", self._store.pins)
+    def census(self, statuses: frozenset[RunStatus]) -> asyncio.Future[p.Census]:
+        return self._cross("census", lambda: self._store.census(statuses))
 
     def suspects(self) -> asyncio.Future[int]:
         return self._cross("suspects", self._store.suspects)

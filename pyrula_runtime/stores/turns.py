@@ -41,12 +41,13 @@ class ClaimRequest:
 class Claim:
     """A run that this worker now holds.
 
-    `journal` is the beginning of the journal, whole entries of at most 1 MB together (at least one); the rest, up to
-    `journal_len`, comes from `read_journal`. `started_ms` is the wall time of the run's first claim, or the first since
-    it went on as new: it does so for the `generation`th time, from 1. `inbox` are the messages that are not consumed,
-    in order, whole ones of at most 1 MB together (at least one); the rest comes from `read_inbox`, for `inbox_len`
-    counts every message that ever came. `now_ms` is the store's wall time of this claim: what is due by the store's
-    clock is due for whoever claims it, however wrong the worker's own clock is.
+    `journal` is the beginning of the journal, whole entries of at most 1 MB together, or nothing if there was no room
+    beside other claims; the rest, up to `journal_len`, comes from `read_journal`. `started_ms` is the wall time of the
+    run's first claim, or the first since it went on as new: it does so for the `generation`th time, from 1. `inbox` are
+    the messages that are not consumed, in order, whole ones of at most 1 MB together, at least one if there was room
+    (else it was `inbox_skipped`); the rest comes from `read_inbox`, for `inbox_len` counts every message that ever
+    came. `now_ms` is the store's wall time of this claim: what is due by the store's clock is due for whoever claims,
+    however wrong the worker's own clock is.
     """
 
     token: Token
@@ -63,6 +64,7 @@ class Claim:
     dossier: Dossier = CLEAN
     inbox: tuple[Received, ...] = ()
     inbox_len: int = 0
+    inbox_skipped: bool = False
     parent: ParentLink | None = None
     generation: int = 1
 
@@ -173,10 +175,14 @@ class Renewed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lapsed:
-    """Answer of `reclaim_lapsed`: the runs made claimable again, or `grace` after an outage (see core.locks)."""
+    """Answer of `reclaim_lapsed`: the runs made claimable again, or `grace` after an outage (see core.locks).
+
+    No lock lapses within `quiet_ms` from now on; 0 where a store does not say.
+    """
 
     run_ids: tuple[str, ...]
     grace: bool = False
+    quiet_ms: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from pyrula_runtime.core.status import RunStatus
-from pyrula_runtime.duties.timers import Timers
+from pyrula_runtime.duties.timers import _PAGE, Timers
 from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import Store
-from tests.store.samples import status_of, suspended
+from tests.store.samples import new_run, status_of, suspended
 
 
 async def test_it_wakes_what_is_due_in_as_many_pages_as_it_takes(store: Store, clock: ManualClock) -> None:
@@ -18,6 +19,16 @@ async def test_it_wakes_what_is_due_in_as_many_pages_as_it_takes(store: Store, c
     await timers.act()
     statuses = [await status_of(store, each.token.run_id) for each in runs]
     assert statuses == [RunStatus.queued, RunStatus.queued, RunStatus.waiting]
+    timers.stop()
+
+
+async def test_a_backlog_longer_than_any_page_is_woken_in_one_go(store: Store, clock: ManualClock) -> None:
+    late = [replace(new_run(), start_at_ms=clock.wall_ms() + 5, status=RunStatus.waiting) for _ in range(_PAGE + 101)]
+    await asyncio.gather(*map(store.submit, late))
+    clock.move(5)
+    timers = Timers(store, lambda: None)
+    await timers.act()
+    assert await store.counts() == {("order", RunStatus.queued): len(late)}
     timers.stop()
 
 

@@ -42,11 +42,13 @@ class Scene:
 
     def __init__(self, shards: int = 4) -> None:
         self.store = Shards(shards)
-        self.draining = self.is_stuck = False
+        self.draining = self.is_stuck = self.makes_room = False
         self.turns_done = 0
         self.slots = Slots(2)
         self.rounds: list[Callable[[], None]] = []
-        self.leasing = Leasing(cast(Store, self.store), ASKED, self, self, self.slots)
+        self.leasing = Leasing(
+            cast(Store, self.store), ASKED, self, self, self.slots, makes_room=lambda: self.makes_room
+        )
 
     def when_round(self, callback: Callable[[], None]) -> None:
         self.rounds.append(callback)
@@ -102,6 +104,15 @@ async def test_who_drains_hands_on() -> None:
     await scene.act()
     scene.draining = True
     assert await scene.act() == ["w gives up"]
+
+
+async def test_who_makes_room_for_a_suspect_hands_on_until_it_claims_again() -> None:
+    scene = Scene()
+    await scene.act()
+    scene.makes_room = True
+    assert await scene.act() == ["w gives up"]
+    scene.makes_room = False
+    assert await scene.act() == ["lease"]
 
 
 async def test_slots_that_stay_full_while_no_turn_ends_hand_on(monkeypatch: pytest.MonkeyPatch) -> None:

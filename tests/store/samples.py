@@ -164,3 +164,9 @@ def worker(incarnation: str, *, running: int = 0) -> WorkerRecord:
         running=running,
         draining=False,
     )
+
+
+async def sign_of_life(store: Store) -> None:
+    """What living workers do all the time."""
+    await store.ping()
+    await store.beat(worker("w-1"), DAY_MS)

@@ -37,7 +37,7 @@ from pyrula_runtime.core.status import DELIVERY, TERMINAL, RunStatus
 from pyrula_runtime.stores import protocol as p
 from pyrula_runtime.stores.memory.store import MemoryStore
 from pyrula_runtime.stores.memory.world import World
-from tests.store.samples import DAY_MS, TTL_MS, new_run, worker
+from tests.store.samples import DAY_MS, TTL_MS, new_run, sign_of_life, worker
 from tests.store.sites import SITES
 
 Pair = tuple[Token, Token]  # the same claim in the model and in the store
@@ -234,7 +234,7 @@ class Histories(RuleBasedStateMachine):
     def time_passes(self, ms: int) -> None:
         self.clock.move(ms)
         if self.is_spread:
-            self.same(lambda store: store.beat(worker("w-1"), DAY_MS))
+            self.same(sign_of_life)
 
     @rule(name=WORKERS, again=st.booleans())
     def beat(self, name: str, *, again: bool) -> None:
@@ -278,6 +278,7 @@ class Histories(RuleBasedStateMachine):
         if hasattr(self, "turn"):
             self.same(lambda store: store.find(p.RunQuery()))
             self.same(lambda store: store.counts())
+            self.same(lambda store: store.census(p.EVERY_STATUS))
             self.same(lambda store: store.workers())
             self.same(lambda store: store.suspects())
 

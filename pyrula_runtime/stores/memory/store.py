@@ -310,15 +310,22 @@ class MemoryStore(WaitingStore):
 
     @verb
     def counts(self, statuses: frozenset[RunStatus] = p.EVERY_STATUS) -> Mapping[tuple[str, RunStatus], int]:
+        return self._counts(statuses)
+
+    def _counts(self, statuses: frozenset[RunStatus]) -> Mapping[tuple[str, RunStatus], int]:
         return Counter((run.new.workflow, run.status) for run in self.world.runs.values() if run.status in statuses)
 
     @verb
-    def pins(self) -> Mapping[tuple[str, str], int]:
+    def census(self, statuses: frozenset[RunStatus]) -> p.Census:
         runs = (run for run in self.world.runs.values() if not run.status.is_terminal)
-        return Counter((run.new.workflow, run.new.version) for run in runs if run.new.version is not None)
+        pins = Counter((run.new.workflow, run.new.version) for run in runs if run.new.version is not None)
+        return p.Census(counts=self._counts(statuses), suspects=self._suspects(), pins=pins)
 
     @verb
     def suspects(self) -> int:
+        return self._suspects()
+
+    def _suspects(self) -> int:
         return sum(run.ready and run.dossier.is_suspect for run in self.world.runs.values())
 
     @verb

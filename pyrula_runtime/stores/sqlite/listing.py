@@ -16,8 +16,9 @@ import apsw
 
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.core.tree import OnEnd
-from pyrula_runtime.stores.protocol import ParentLink, RunQuery, RunRecord
+from pyrula_runtime.stores.protocol import Census, ParentLink, RunQuery, RunRecord
 from pyrula_runtime.stores.sqlite import dossiers
+from pyrula_runtime.stores.sqlite.claims import suspects
 from pyrula_runtime.stores.sqlite.queries import named
 from pyrula_runtime.stores.sqlite.transaction import rows
 
@@ -96,9 +97,10 @@ def _merged(ranges: Sequence[list[tuple[str]]], limit: int) -> list[str]:
     return [run_id for (run_id,) in islice(merge(*ranges, reverse=True), limit)]
 
 
-def pins(db: apsw.Connection) -> Mapping[tuple[str, str], int]:
-    """How many runs that have not ended are pinned, by workflow and version."""
-    return {(workflow, version): count for workflow, version, count in db.execute(SQL["pins"])}
+def census(db: apsw.Connection, statuses: frozenset[RunStatus]) -> Census:
+    """How many runs there are: of these statuses, suspects, pinned ones that have not ended."""
+    pins = {(workflow, version): count for workflow, version, count in db.execute(SQL["pins"])}
+    return Census(counts=counts(db, statuses), suspects=suspects(db), pins=pins)
 
 
 def counts(db: apsw.Connection, statuses: frozenset[RunStatus]) -> Mapping[tuple[str, RunStatus], int]:

@@ -166,8 +166,8 @@ class SqliteStore(Undivided):
     ) -> asyncio.Future[Mapping[tuple[str, RunStatus], int]]:
         return self._read(partial(listing.counts, statuses=statuses))
 
-    def pins(self) -> asyncio.Future[Mapping[tuple[str, str], int]]:
-        return self._read(listing.pins)
+    def census(self, statuses: frozenset[RunStatus]) -> asyncio.Future[p.Census]:
+        return self._read(partial(listing.census, statuses=statuses))
 
     def suspects(self) -> asyncio.Future[int]:
         return self._read(claims.suspects)

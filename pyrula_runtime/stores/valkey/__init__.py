@@ -23,8 +23,8 @@ lease says where to look first and whose wake a run is. It is no lock: two lesse
 looks at is swept. With one shard there are none.
 
 Silence. A lock's life is measured in its shard, but that nobody could reach the server is known only where somebody
-always comes: workers beat in shard 0, and in the first shard of each other node; the scan takes from there, as a count,
-how often all locks of that node got one more life.
+always comes: workers prove again and again that each node can be written, in the first shard of each; the scan takes
+from there, as a count, how often all locks of that node got one more life.
 
 Keys of a tag:
 

@@ -61,8 +61,9 @@ def _claim(reply: Sequence[Any]) -> p.Claim:
         now_ms=now_ms,
         cancel_requested=bool(came % 2),
         dossier=_dossier(suspect, record),
-        inbox=received(inbox),
+        inbox=received(inbox or ()),
         inbox_len=came // 2,
+        inbox_skipped=inbox is None,
         parent=parent,
         generation=generation,
     )
@@ -161,8 +162,8 @@ def renewed(tokens: Sequence[Token], reply: Sequence[int]) -> p.Renewed:
 
 def lapsed(reply: Sequence[Any]) -> p.Lapsed:
     """What `reclaim` answers."""
-    grace, run_ids, *_ = reply
-    return p.Lapsed(run_ids=tuple(run_id.decode() for run_id in run_ids), grace=bool(grace))
+    grace, run_ids, _, _, quiet_ms = reply
+    return p.Lapsed(run_ids=tuple(run_id.decode() for run_id in run_ids), grace=bool(grace), quiet_ms=quiet_ms)
 
 
 def reclaimed(reply: Sequence[Any]) -> tuple[p.Lapsed, int, int]:
@@ -236,10 +237,12 @@ def counts(reply: Sequence[Any]) -> Mapping[tuple[str, RunStatus], int]:
     return {(workflow.decode(), _STATUSES[status]): number for workflow, status, number in rows}
 
 
-def pins(reply: Sequence[Any]) -> Mapping[tuple[str, str], int]:
-    """What `pins` answers."""
-    named = zip(map(line, reply[::2]), reply[1::2], strict=True)
-    return {(workflow, version or ""): int(number) for (workflow, version), number in named}
+def census(reply: Sequence[Any]) -> p.Census:
+    """What `census` answers."""
+    counted, suspects, pinned = reply
+    named = zip(map(line, pinned[::2]), pinned[1::2], strict=True)
+    pins = {(workflow, version or ""): int(number) for (workflow, version), number in named}
+    return p.Census(counts=counts(counted), suspects=suspects, pins=pins)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

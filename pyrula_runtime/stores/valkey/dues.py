@@ -22,16 +22,20 @@ class Dues:
         self._next: dict[int, int | None] = {}  # of shards whose answer holds
         self._heard: set[int] = set()
         self._rings: dict[int, int] = {}
+        self._begun = 0
 
     def now_ms(self) -> int:
         """The store's wall time, as it was told last and has gone on since."""
         return self._clock.mono_ms() + self._ahead_ms
 
     def to_ask(self, shards: int) -> list[int]:
-        """The shards that may have something due now."""
+        """The shards that may have something due now, each time beginning with another, so that none waits for long."""
         with self._mutex:
             now_ms = self.now_ms()
-            return [shard for shard in range(shards) if not self._holds(shard, now_ms)]
+            there = [shard for shard in range(shards) if not self._holds(shard, now_ms)]
+            self._begun += 1
+            at = self._begun % max(1, len(there))
+            return there[at:] + there[:at]
 
     def _holds(self, shard: int, now_ms: int) -> bool:
         if shard not in self._next:

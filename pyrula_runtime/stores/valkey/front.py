@@ -16,7 +16,6 @@ from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import Moves, RunStatus
 from pyrula_runtime.stores import protocol as p
 from pyrula_runtime.stores.clock import Clock, SystemClock
-from pyrula_runtime.stores.partly import as_far_as_known
 from pyrula_runtime.stores.valkey.answers import Ended
 from pyrula_runtime.stores.valkey.asking import at_once, in_turn, whole
 from pyrula_runtime.stores.valkey.claimed import Claimed
@@ -133,10 +132,10 @@ class Front:
 
     async def _reclaim_around(self, to_status: RunStatus, lock_ttl_ms: int, limit: int) -> p.Lapsed:
         run_ids: list[str] = []
-        grace = False
+        grace, quiet_ms = False, lock_ttl_ms
 
         async def reclaim(numbers: Sequence[int]) -> bool:
-            nonlocal grace
+            nonlocal grace, quiet_ms
             outage = ""
             for number in numbers:
                 left, shard = limit - len(run_ids), self.shard(number)
@@ -146,12 +145,14 @@ class Front:
                     self._outbox.has_left_over(number)
                 run_ids.extend(lapsed.run_ids)
                 grace |= lapsed.grace
+                quiet_ms = min(quiet_ms, lapsed.quiet_ms)
                 if len(run_ids) >= limit:
+                    quiet_ms = 0
                     return True
             return False
 
         fault = await in_turn(self._shards.by_server(), reclaim)
-        return whole(p.Lapsed(run_ids=tuple(run_ids), grace=grace), fault)
+        return whole(p.Lapsed(run_ids=tuple(run_ids), grace=grace, quiet_ms=quiet_ms), fault)
 
     def holdings(self, incarnation: str) -> Awaitable[tuple[p.Holding, ...]]:
         if self.lookout.leased is not None and self.wanted.belongs_here(incarnation):
@@ -190,8 +191,8 @@ class Front:
     def counts(self, statuses: frozenset[RunStatus] = p.EVERY_STATUS) -> Awaitable[Mapping[tuple[str, RunStatus], int]]:
         return self._together({shard.number: shard.counts(statuses) for shard in self._shards.all()}, _added)
 
-    def pins(self) -> Awaitable[Mapping[tuple[str, str], int]]:
-        return self._together({shard.number: shard.pins() for shard in self._shards.all()}, _added)
+    def census(self, statuses: frozenset[RunStatus]) -> Awaitable[p.Census]:
+        return self._together({shard.number: shard.census(statuses) for shard in self._shards.all()}, _counted)
 
     def suspects(self) -> Awaitable[int]:
         return self._together(
@@ -248,15 +249,8 @@ class Front:
     # workers
 
     async def beat(self, worker: p.WorkerRecord, forget_after_ms: int) -> None:
-        signs: dict[int, Awaitable[int]] = {FIRST: self._shards.first.beat(worker, forget_after_ms)}
-        for first, *_ in self._shards.by_server():
-            if first != FIRST:
-                signs[first] = self.shard(first).pulse()
-        counted, fault = await as_far_as_known(self._together(signs, lambda told: told.get(FIRST)))
-        if counted is not None and counted != self._shards.most:
+        if await self._shards.first.beat(worker, forget_after_ms) != self._shards.most:
             await self._shards.learn()
-        if fault is not None:
-            raise fault
 
     async def retire(self, incarnation: str) -> None:
         await self.give_up_leases(incarnation)
@@ -311,6 +305,14 @@ def _renewed(told: Mapping[int, p.Renewed]) -> p.Renewed:
         lost=frozenset(chain.from_iterable(each.lost for each in told.values())),
         cancelled=frozenset(chain.from_iterable(each.cancelled for each in told.values())),
         inbox={run_id: number for each in told.values() for run_id, number in each.inbox.items()},
+    )
+
+
+def _counted(told: Mapping[int, p.Census]) -> p.Census:
+    return p.Census(
+        counts=_added({number: each.counts for number, each in told.items()}),
+        suspects=sum(each.suspects for each in told.values()),
+        pins=_added({number: each.pins for number, each in told.items()}),
     )
 
 

@@ -1,7 +1,9 @@
 """Leases of the shards of one handle: what the scripts in the first shard say becomes where claims look.
 
-The worker asks again and again; each answer names its shards, and now and then a shard to be swept, whoever leases it:
-so a shard without a lessee, or one whose lessee does not look, is found after at most one and a half lives of a lease.
+The worker asks again and again; each answer names its shards, and sometimes shards to be swept, whoever leases them:
+those of a worker that has not asked for half a life of a lease, so they are looked at before its lease is over; and
+every shard once in ten lives, should a lessee ever ask and not look. More would be calls for nothing: whoever cannot
+begin a turn gives up what he leases.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ from pyrula_runtime.stores.valkey.lookout import Lookout
 from pyrula_runtime.stores.valkey.shards import Shards
 from pyrula_runtime.stores.valkey.wakes import Listeners, Wanted
 
-# a shard is swept again after so many lives of a lease; with the pause between two calls that stays below two
-_SWEPT_AFTER = 1.5
+# every shard is swept again after so many lives of a lease
+_SWEPT_AFTER = 10
 
 
 class Leasing:

@@ -14,7 +14,8 @@ class Settings:
     confirm_ms: int = 2_000  # milliseconds for replicas to confirm a batch, with the strict profile
     close_s: float = 5.0  # for what is under way when the store is closed
     ping_s: float = 2.0  # without an answer, before the store counts as unavailable
-    knock_s: float = 10.0  # a subscription that heard nothing for so long asks whether the server is there
+    part_s: float = 5.0  # without an answer, when other shards have given theirs, before a part counts as unavailable
+    knock_s: float = 20.0  # a subscription that heard nothing for so long asks whether the server is there
     again_s: float = 0.05  # pause before connecting anew, doubled with each failure
     again_most_s: float = 2.0
     rearm_s: float = 0.02  # a listener whose process does not claim after a wake waits so long before it asks for more

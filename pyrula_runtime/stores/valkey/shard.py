@@ -17,8 +17,10 @@ from pyrula_runtime.stores.valkey import answers, effects, requests
 from pyrula_runtime.stores.valkey.connection import Argument
 from pyrula_runtime.stores.valkey.places import Places
 
-# runs that go on in one call, and deferred events that are taken over: a call keeps everybody else waiting
-MOST_AT_ONCE = 500
+# runs that go on in one call, and deferred events that are taken over: a call keeps everybody else waiting, so none is
+# to take more than 3 ms of the server's time
+WOKEN_AT_ONCE = 100
+TAKEN_OVER_AT_ONCE = 500
 
 
 class Runner(Protocol):
@@ -130,8 +132,8 @@ class Shard:
     ) -> asyncio.Future[Mapping[tuple[str, RunStatus], int]]:
         return self._run("counts", *sorted(statuses), told=answers.counts)
 
-    def pins(self) -> asyncio.Future[Mapping[tuple[str, str], int]]:
-        return self._run("pins", told=answers.pins)
+    def census(self, statuses: frozenset[RunStatus]) -> asyncio.Future[p.Census]:
+        return self._run("census", *sorted(statuses), told=answers.census)
 
     def suspects(self) -> asyncio.Future[int]:
         return self._run("suspects", told=int)
@@ -145,7 +147,7 @@ class Shard:
         return self._run("read_inbox", run_id, after_seq, told=answers.received)
 
     def wake_due(self, moves: Moves, limit: int) -> asyncio.Future[p.Woken]:
-        return self._run("wake_due", min(limit, MOST_AT_ONCE), *requests.led(moves), told=answers.woken)
+        return self._run("wake_due", min(limit, WOKEN_AT_ONCE), *requests.led(moves), told=answers.woken)
 
     def read_facts(self, run_id: str, after: int, limit: int) -> asyncio.Future[tuple[p.Fact, ...]]:
         return self._run("read_facts", run_id, after, limit, told=partial(answers.facts, after))
@@ -163,7 +165,7 @@ class Shard:
         return self._run("drop_schedule", schedule_id)
 
     async def subscribe(self, workflow: str, version: str | None, names: frozenset[str]) -> None:
-        while await self._run("subscribe", workflow, version or "", MOST_AT_ONCE, *sorted(names)):
+        while await self._run("subscribe", workflow, version or "", TAKEN_OVER_AT_ONCE, *sorted(names)):
             pass  # some deferred events at a time; who is interrupted goes on when it subscribes again
 
     def emit(self, event: p.Event) -> asyncio.Future[p.Emission]:
@@ -211,10 +213,6 @@ class Shard:
     def drop(self, runs: Sequence[tuple[answers.Ended, bool]]) -> asyncio.Future[int]:
         """Drop these if they are as they were found, but for those that are to be kept; how many went."""
         return self._run("drop", *requests.drop(runs), told=int)
-
-    def pulse(self) -> asyncio.Future[bool]:
-        """Give a sign of life."""
-        return self._run("pulse")
 
     def ping(self) -> asyncio.Future[None]:
         return self._run("ping", told=_nothing)

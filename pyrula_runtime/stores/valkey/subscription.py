@@ -1,7 +1,8 @@
 """One connection that hears what a server publishes, for a set of channels that may change.
 
-It is taken for dead when it heard nothing for more than two periods, asked in between: a dead connection looks like a
-quiet one. Whoever owns it decides what follows; it does not connect again by itself.
+It asks whether the server is there once it has heard nothing for a period, and is taken for dead if it hears nothing
+for half of one more: a dead connection looks like a quiet one. Whoever owns it decides what follows; it does not
+connect again by itself.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from pyrula_runtime.stores.valkey.route import Node, Route
 log = logging.getLogger(__name__)
 _READ_BYTES = 65_536
 _PING = pack(("PING",))
-# it was asked a period ago at the latest, and one may have passed since it was heard before; the rest is for an answer
-_PATIENCE = 2.5
+# how long a server has to answer, in periods
+_PATIENCE = 0.5
 _MESSAGES = (b"message", b"smessage")
 _CONFIRMED = (b"subscribe", b"ssubscribe")
 
@@ -56,7 +57,7 @@ class Subscription:
         self._closed = False
         self._stood = False  # at any time
         self._asked: set[bytes] = set()  # and not confirmed
-        self._heard_s = 0.0
+        self._heard_s = self._knocked_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
         reach(self._loop, lambda: route.connect("pyrula-listen", node), self._reached)
 
@@ -109,14 +110,18 @@ class Subscription:
                 self._fail()
 
     def _knock(self) -> None:
-        silent_s = self._loop.time() - self._heard_s
-        if silent_s > _PATIENCE * self._knock_s:
+        if self._connection is None:
+            return
+        now_s = self._loop.time()
+        if self._knocked_s > self._heard_s:
             self._fail()
             return
-        self._timer = self._loop.call_later(self._knock_s, self._knock)
-        if silent_s >= self._knock_s and self._connection is not None:
+        left_s = self._heard_s + self._knock_s - now_s
+        if left_s <= 0:
+            self._knocked_s, left_s = now_s, _PATIENCE * self._knock_s
             with suppress(OSError):  # if it is broken, the reader hears of it
                 self._connection.socket.send(_PING)
+        self._timer = self._loop.call_later(left_s, self._knock)
 
     def _fail(self) -> None:
         if self._connection is not None:

@@ -28,6 +28,8 @@ from pyrula_runtime.stores.valkey.settings import Settings
 from pyrula_runtime.stores.valkey.subscription import Subscription
 
 FALLBACK_S = 1.0
+# whom pings tell that they prove a server: by that a subscription knows that it stands, and does not have to ask
+NOBODY = "-"
 Place = tuple[int, Wake]  # the shard and the kind of a channel
 
 
@@ -57,6 +59,8 @@ class Wanted:
 
     def concerns(self, wake: Wake, payload: str) -> bool:
         """Whether a message can matter to this handle."""
+        if payload == NOBODY:
+            return False
         if wake is Wake.ready:
             workflow = payload.partition(":")[2].partition("|")[0]
             return not self._workflows or workflow in self._workflows

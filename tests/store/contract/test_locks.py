@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import CLEAN, Append, Dossier, Release, Store
-from tests.store.samples import DAY_MS, TTL_MS, appending, claimed, new_run, request, worker
+from tests.store.samples import TTL_MS, appending, claimed, new_run, request, sign_of_life
 
 QUEUED = RunStatus.queued
 
@@ -108,8 +110,19 @@ async def test_a_lock_that_has_exactly_ended_its_life_is_not_lapsed_yet(store: S
     assert len((await store.reclaim_lapsed(QUEUED, TTL_MS, 10)).run_ids) == 1
 
 
+@pytest.mark.parametrize("held_ms", [0, TTL_MS // 3, TTL_MS])
+async def test_no_lock_lapses_while_a_scan_says_that_none_does(store: Store, clock: ManualClock, held_ms: int) -> None:
+    await claimed(store)
+    clock.move(held_ms)
+    told = await store.reclaim_lapsed(QUEUED, TTL_MS, 10)
+    later = await claimed(store, "w-2")
+    clock.move(told.quiet_ms)
+    assert (await store.reclaim_lapsed(QUEUED, TTL_MS, 10)).run_ids == ()
+    assert await lock_left(store, later.token.run_id) == TTL_MS - told.quiet_ms
+
+
 async def test_after_an_outage_every_lock_gets_one_more_life_once(store: Store, clock: ManualClock) -> None:
-    await store.beat(worker("w-1"), DAY_MS)  # as workers do all the time
+    await sign_of_life(store)  # as workers give all the time
     claim, dead = await claimed(store), await claimed(store, "w-2")
     clock.move(TTL_MS * 2)  # nobody could reach the store
     outage = await store.reclaim_lapsed(QUEUED, TTL_MS, 10)
@@ -117,7 +130,7 @@ async def test_after_an_outage_every_lock_gets_one_more_life_once(store: Store, 
     assert await lock_left(store, claim.token.run_id) == TTL_MS
     clock.move(TTL_MS // 2)
     await store.renew([claim.token], TTL_MS)
-    await store.beat(worker("w-1"), DAY_MS)
+    await sign_of_life(store)
     clock.move(TTL_MS // 2 + 1)
     assert (await store.reclaim_lapsed(QUEUED, TTL_MS, 10)).run_ids == (dead.token.run_id,)
 
@@ -125,7 +138,7 @@ async def test_after_an_outage_every_lock_gets_one_more_life_once(store: Store, 
 async def test_an_outage_is_not_forgotten_because_a_renewal_came_before_the_scan(
     store: Store, clock: ManualClock
 ) -> None:
-    await store.beat(worker("w-1"), DAY_MS)  # as workers do before they claim
+    await sign_of_life(store)  # as workers give before they claim
     mine, others = await claimed(store), await claimed(store, "w-2")
     clock.move(TTL_MS * 2)
     await store.renew([mine.token], TTL_MS)

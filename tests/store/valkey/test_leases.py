@@ -53,6 +53,15 @@ class Fleet:
             before = dict(self.leased)
             await self.ask(*self.workers)
 
+    async def waited_ms(self, finder: str, asking: tuple[str, ...]) -> int:
+        """For how long this worker has to claim, while these ask, until it gets a run."""
+        waited_ms = 0
+        while not await self.workers[finder].claim(request()):
+            self.clock.move(TTL_MS // 3)
+            waited_ms += TTL_MS // 3
+            await self.ask(*asking)
+        return waited_ms
+
     def sizes(self) -> list[int]:
         return sorted(len(self.leased[name].mine) for name in self.workers)
 
@@ -219,11 +228,29 @@ async def test_claims_look_at_what_is_leased_and_a_sweep_finds_what_nobody_looks
     await store.submit(in_shard(store, mine))
     (claim,) = await store.claim(request())
     assert claim.token.run_id.endswith(f"-{mine:x}")
-    # w-2 keeps asking for its leases and does not claim: the run is found within two lives of a lease
-    waited_ms = 0
-    while not (claims := await store.claim(request())):
+    # w-2 goes silent
+    waited_ms = await fleet.waited_ms("w-1", asking=("w-1",))
+    assert waited_ms <= TTL_MS
+    assert fleet.sizes()[-1] == 8  # its lease is not over
+
+
+async def test_a_shard_whose_lessee_asks_and_does_not_look_is_swept_in_the_end(fleet: Fleet) -> None:
+    await fleet.come("w-1", "w-2")
+    await fleet.settle()
+    store = fleet.workers["w-1"]
+    await store.submit(in_shard(store, fleet.leased["w-2"].mine[0]))
+    assert await fleet.waited_ms("w-1", asking=("w-1", "w-2")) <= 11 * TTL_MS
+
+
+async def test_shards_whose_lessees_ask_are_swept_once_in_ten_lives(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fleet.come("w-1", "w-2")
+    await fleet.settle()
+    swept: list[int] = []
+    for store in fleet.workers.values():
+        monkeypatch.setattr(store.lookout, "find", swept.extend)
+    for _ in range(30):
         fleet.clock.move(TTL_MS // 3)
-        waited_ms += TTL_MS // 3
         await fleet.ask("w-1", "w-2")
-    assert claims[0].token.run_id.endswith(f"-{foreign:x}")
-    assert waited_ms <= 2 * TTL_MS
+    assert sorted(swept) == list(range(16))

@@ -57,7 +57,7 @@ CALLS: dict[str, Callable[[ValkeyStore], Awaitable[Any]]] = {
     "leases": lambda store: store.leases(),
     "purge": lambda store: store.purge(10),
     "drop_finished": lambda store: store.drop_finished(TERMINAL, 1000, 10),
-    "pins": lambda store: store.pins(),
+    "census": lambda store: store.census(p.EVERY_STATUS),
     "ping": lambda store: store.ping(),
 }
 WITHOUT_AN_ANSWER = {"url", "identity", "open", "close", "listen", "tell_tenure", "shards", "new_run_id"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 
 import pytest
@@ -18,7 +18,18 @@ from pyrula_runtime.stores.valkey.settings import Settings
 from pyrula_runtime.stores.valkey.shard import Shard
 from pyrula_runtime.stores.valkey.store import ValkeyStore
 from pyrula_runtime.stores.valkey.wakes import Listener
-from tests.store.samples import COMPLETED, DAY_MS, TTL_MS, appending, message, new_run, request, until, worker
+from tests.store.samples import (
+    COMPLETED,
+    DAY_MS,
+    TTL_MS,
+    appending,
+    message,
+    new_run,
+    request,
+    sign_of_life,
+    until,
+    worker,
+)
 from tests.store.valkey.servers import shared
 from tests.store.valkey.sharded import Opened, handles, in_shard, made_by
 
@@ -191,7 +202,7 @@ async def test_silence_of_one_shard_is_not_the_silence_of_the_server(opened: Ope
     assert await taken(store) == {run.run_id}
     for _ in range(4):
         clock.move(TTL_MS // 3)
-        await store.beat(worker("w-2"), 60_000)
+        await sign_of_life(store)
     lapsed = await store.reclaim_lapsed(RunStatus.queued, TTL_MS, 10)
     assert (lapsed.run_ids, lapsed.grace) == ((run.run_id,), False)
 
@@ -210,7 +221,7 @@ async def test_after_a_silence_of_the_server_every_lock_in_every_shard_gets_one_
     assert (first.run_ids, first.grace) == ((), True)
     assert (await store.renew([claim.token for claim in claims], TTL_MS)).lost == frozenset()
     clock.move(TTL_MS // 2)
-    await store.beat(worker("w-2"), 60_000)
+    await sign_of_life(store)
     clock.move(TTL_MS // 2 + 1)
     second = await store.reclaim_lapsed(RunStatus.queued, TTL_MS, 99)
     assert (set(second.run_ids), second.grace) == ({run.run_id for run in runs}, False)
@@ -304,6 +315,38 @@ async def test_a_look_at_the_times_asks_only_where_something_is_due(
     listening.close()
     await store.wake_due(DUE, 10)
     assert len(asked) == 9
+
+
+async def test_a_backlog_in_one_shard_keeps_no_other_waiting(
+    opened: Opened, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await opened(4)
+    start_ms = clock.wall_ms() + 1
+    late = [in_shard(store, 0) for _ in range(350)] + [in_shard(store, number) for number in range(1, 4)]
+    await asyncio.gather(*[store.submit(replace(run, start_at_ms=start_ms, status=RunStatus.waiting)) for run in late])
+    clock.move(1)
+    pages: list[int] = []
+    for number in range(4):
+        monkeypatch.setattr(store.shard(number), "wake_due", noted(store.shard(number), pages))
+    woken = [await store.wake_due(DUE, 100) for _ in range(3)]
+    assert all(each.next_due_ms is not None and each.next_due_ms <= each.now_ms for each in woken)
+    others = await store.find(RunQuery(statuses=frozenset({RunStatus.waiting}), limit=1000))
+    assert {shard_of_run(run.run_id) for run in others} <= {0}
+    rest = await store.wake_due(DUE, 1000)
+    assert sum(each.woken for each in woken) + rest.woken == len(late)
+    assert max(pages) == 100
+
+
+def noted(shard: Shard, pages: list[int]) -> Callable[[Moves, int], Awaitable[Woken]]:
+    """The verb, noting how many were woken."""
+    wake_due = shard.wake_due
+
+    async def ask(moves: Moves, limit: int) -> Woken:
+        told = await wake_due(moves, limit)
+        pages.append(told.woken)
+        return told
+
+    return ask
 
 
 def counted(shard: Shard, asked: list[int]) -> Callable[[Moves, int], asyncio.Future[Woken]]:

@@ -15,7 +15,7 @@ from pyrula_runtime.core.status import DELIVERY, DUE
 from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import Claim, Event, Message, NewRun, Received, SubmitRun, Wake
 from pyrula_runtime.stores.valkey.address import Address
-from pyrula_runtime.stores.valkey.shard import MOST_AT_ONCE
+from pyrula_runtime.stores.valkey.shard import TAKEN_OVER_AT_ONCE
 from pyrula_runtime.stores.valkey.store import ValkeyStore
 from tests.store.samples import COMPLETED, FAILED, appending, claimed, journal_of, new_run, request, send, suspended
 from tests.store.valkey.audit import audit
@@ -144,7 +144,7 @@ async def test_nothing_is_written_while_nothing_is_due(
 
 
 async def test_deferred_events_beyond_what_one_call_may_take_are_taken_over_too(store: ValkeyStore) -> None:
-    count = MOST_AT_ONCE * 2 + 1
+    count = TAKEN_OVER_AT_ONCE * 2 + 1
     events = [Event(event_id=f"e{number}", name="order.created", body=b"") for number in range(count)]
     await asyncio.gather(*[store.emit(event) for event in events])
     await store.subscribe("ship", None, frozenset({"order.created", "order.paid"}))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.stores.protocol import Amendment, Release, Wake
 from pyrula_runtime.stores.valkey.address import Address
 from pyrula_runtime.stores.valkey.store import ValkeyStore
 from pyrula_runtime.stores.valkey.wakes import Listener
-from tests.store.samples import COMPLETED, appending, claimed, new_run, request
+from tests.store.samples import COMPLETED, appending, claimed, new_run, request, until
+from tests.store.valkey.conftest import QUICK
 from tests.store.valkey.servers import Server, shared
 
 Opened = Callable[..., Awaitable[ValkeyStore]]
@@ -169,4 +171,22 @@ async def test_a_release_wakes_as_a_submit_does(opened: Opened, address: Address
     assert await other.claim(request(incarnation="w-2")) == ()
     await store.release(Release(token=claim.token, status=RunStatus.queued, ready=True))
     await ear.rings()
+    ear.listening.close()
+
+
+async def test_a_ping_is_heard_by_all_who_listen_and_wakes_nobody(opened: Opened, server: Server) -> None:
+    # so a subscription knows that it stands, and need not ask
+    store, other = await opened(server.address()), await opened(server.address(), replace(QUICK, knock_s=60.0))
+    await store.claim(request())
+    ear = Ear(other, Wake.attention)
+    await ear.ready()
+    (subscription,) = ear.listening._subscriptions.values()
+    before_s = subscription._heard_s
+
+    async def has_heard() -> bool:
+        await store.ping()  # of the pings of one second one is told
+        return subscription._heard_s > before_s
+
+    await until(has_heard)
+    assert ear.wakes == []
     ear.listening.close()

@@ -1,14 +1,5 @@
 -- How many runs there are.
--- uses: clock
+-- uses: clock counting
 -- KEYS[1] tag. ARGV: clock, statuses.
--- Result: workflow, status, number, and so on, of those that are not zero.
-local found = {}
-for _, workflow in ipairs(call('SMEMBERS', T .. 'w')) do
-  for i = 2, #ARGV do
-    local number = call('ZCARD', T .. 'l:' .. ARGV[i] .. ':' .. workflow)
-    if number > 0 then
-      found[#found + 1] = workflow; found[#found + 1] = ARGV[i]; found[#found + 1] = number
-    end
-  end
-end
-return found
+-- Result: see counting.
+return count()

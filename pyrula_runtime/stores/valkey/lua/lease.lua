@@ -1,9 +1,10 @@
 -- Take, keep or hand on a share of the shards.
 -- uses: clock seats
--- KEYS[1] tag of the first shard. ARGV: clock, incarnation, group, ttl, milliseconds after which a shard is swept again.
+-- KEYS[1] tag of the first shard. ARGV: clock, incarnation, group, ttl, milliseconds after which any shard is swept again.
 -- Result: {number of shards, workers of the group, seats of this one, shards to be swept by it}.
 -- Law: after it, every seat has a worker; who has two seats more than another hands one on. Who comes and finds less than
--- a share rings, and those with more look in a moment later, so that a crowd that comes together is served together.
+-- a share rings, and those with more look in a moment later, so that a crowd that comes together is served together. The
+-- shards of a worker that has not asked for half a life of a lease are swept by those who ask.
 local _, mono = sign_of_life()
 local me, group, ttl, every = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local before = call('HGET', T .. 'lm', me)
@@ -34,6 +35,17 @@ local sweeps = T .. 'lw:' .. group
 if call('EXISTS', sweeps) == 0 or call('ZCARD', sweeps) < most then
   for shard = 0, most - 1 do call('ZADD', sweeps, 'NX', mono - math.floor(every * shard / most), shard) end
 end
-local swept = call('ZRANGEBYSCORE', sweeps, '-inf', mono - every, 'LIMIT', 0, math.ceil(most / workers / 2))
-for _, shard in ipairs(swept) do call('ZADD', sweeps, mono, shard) end
+local swept, at_once = {}, math.ceil(most / workers / 2)
+local function sweep(shard, rest)
+  if #swept < at_once and tonumber(call('ZSCORE', sweeps, shard)) <= mono - rest then
+    call('ZADD', sweeps, mono, shard)
+    swept[#swept + 1] = shard
+  end
+end
+for _, who in ipairs(call('ZRANGEBYSCORE', T .. 'lb', '-inf', mono + ttl / 2)) do
+  if call('HGET', T .. 'lm', who) == group then
+    for _, seat in ipairs(seats_of(who)) do sweep(seat % most, ttl / 2) end
+  end
+end
+for _, shard in ipairs(call('ZRANGEBYSCORE', sweeps, '-inf', mono - every, 'LIMIT', 0, at_once)) do sweep(shard, every) end
 return {most, workers, seats_of(me), swept}

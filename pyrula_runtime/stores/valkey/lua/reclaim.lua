@@ -3,7 +3,7 @@
 -- KEYS[1] tag. ARGV: clock, status, ttl, limit, outage: '' to measure silence here, else what the shard of this server
 -- says where it is measured: its number and a count.
 -- Result: {1 for grace, ids of the runs reclaimed, longest lapsed first, count of the outages measured here, effects to be
--- carried}.
+-- carried, milliseconds in which no lock lapses: none that is held now, nor one of that ttl that is taken later}.
 -- Law: a silence longer than a lock's life is nobody's fault and is answered once in every shard, whoever wrote before
 -- the scan. In one shard nothing may happen for long; so silence is measured where workers beat.
 although_full()
@@ -24,7 +24,7 @@ local outages = tonumber(call('HGET', T .. 'c', 'g') or 0)
 if grace then
   while true do
     local some = call('ZRANGEBYSCORE', T .. 'a', '-inf', '(' .. (mono + ttl), 'LIMIT', 0, 1000)
-    if #some == 0 then return {1, {}, outages, call('ZCARD', T .. 'ob')} end
+    if #some == 0 then return {1, {}, outages, call('ZCARD', T .. 'ob'), ttl} end
     local longer = {}
     for _, id in ipairs(some) do longer[#longer + 1] = mono + ttl; longer[#longer + 1] = id end
     call('ZADD', T .. 'a', unpack(longer))
@@ -40,4 +40,5 @@ for _, id in ipairs(lapsed) do
   stand_in_line(id, r[4], line_of(r[3], r[6] == '1'))
   tell_holder(r[1])
 end
-return {0, lapsed, outages, call('ZCARD', T .. 'ob')}
+local first = tonumber(call('ZRANGE', T .. 'a', 0, 0, 'WITHSCORES')[2] or mono + ttl)
+return {0, lapsed, outages, call('ZCARD', T .. 'ob'), math.max(0, math.min(first - mono, ttl))}

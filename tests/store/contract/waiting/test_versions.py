@@ -8,7 +8,7 @@ import pytest
 
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import DELIVERY
-from pyrula_runtime.stores.protocol import Amendment, DeliverTo, Store, Submission, SubmitRun
+from pyrula_runtime.stores.protocol import EVERY_STATUS, Amendment, DeliverTo, Store, Submission, SubmitRun
 from tests.store.samples import COMPLETED, appending, claimed, message, new_run, request
 
 
@@ -16,11 +16,11 @@ async def test_pins_are_counted_until_their_runs_end(store: Store) -> None:
     for version in ("1", "1", "2", None):
         await store.submit(new_run("a", version))
     await store.submit(new_run("b", "1"))
-    assert await store.pins() == {("a", "1"): 2, ("a", "2"): 1, ("b", "1"): 1}
+    assert (await store.census(EVERY_STATUS)).pins == {("a", "1"): 2, ("a", "2"): 1, ("b", "1"): 1}
     (claim,) = await store.claim(request(("a", "2"), limit=1))
-    assert await store.pins() == {("a", "1"): 2, ("a", "2"): 1, ("b", "1"): 1}
+    assert (await store.census(EVERY_STATUS)).pins == {("a", "1"): 2, ("a", "2"): 1, ("b", "1"): 1}
     await store.commit(appending(claim.token, 0, ending=COMPLETED))
-    assert await store.pins() == {("a", "1"): 2, ("b", "1"): 1}
+    assert (await store.census(EVERY_STATUS)).pins == {("a", "1"): 2, ("b", "1"): 1}
 
 
 @pytest.mark.parametrize("as_effect", [False, True], ids=["submit", "effect"])

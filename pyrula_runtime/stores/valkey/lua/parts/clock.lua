@@ -28,12 +28,14 @@ local function check_rights()
 end
 
 -- Gives a sign of life; at most one a second is written, and one for each time that the clock was set back: until it is
--- known by how much, no time passes. `although_full`: also where memory is full (see memory).
+-- known by how much, no time passes. `although_full`: also where memory is full (see memory). Gives the time, and whether
+-- this sign was written.
 -- Law: no sign of life comes from where no lock could be renewed, be it that the server does not permit it.
 local function sign_of_life(although_full)
   local wall, mono, last, offset, was_set_back = read_clock()
   local silence = mono - last
-  if last == 0 or silence >= 1000 or was_set_back then
+  local is_news = last == 0 or silence >= 1000 or was_set_back
+  if is_news then
     if although_full then call('DEL', T .. '0') end
     check_rights()
     if last > 0 and silence > tonumber(call('HGET', T .. 'c', 's') or 0) then
@@ -41,5 +43,5 @@ local function sign_of_life(although_full)
     end
     call('HSET', T .. 'c', 'a', mono, 'o', offset)
   end
-  return wall, mono
+  return wall, mono, is_news
 end
