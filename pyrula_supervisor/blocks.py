@@ -14,7 +14,7 @@ from typing import Any
 
 from pyrula_runtime.core import hints
 from pyrula_runtime.core.deaths import Cause
-from pyrula_runtime.core.standstill import Verdict
+from pyrula_runtime.core.standstill import MOVING, Verdict
 from pyrula_runtime.wire import Blocked, Dump, Unblocked, cut
 from pyrula_supervisor import exits, findings, ladder, sentences
 from pyrula_supervisor.actions import BlockOver, Incident, Send, TakeStack
@@ -35,6 +35,8 @@ def seen(draft: Draft, event: LaneSeen) -> None:
     child = draft.change(child, mute=ladder.is_mute(event.verdict, before=child.mute), silent_ms=silent_ms)
     if event.lock_ms >= ladder.LOCK_MS and ladder.keeps_lock(event.verdict):
         sentences.keeps_lock(draft, draft.change(child, seen=event))
+    elif event.stuck_ms == 0 and silent_ms and event.verdict not in MOVING:
+        return  # what the child has said of itself is not over because it is silent
     elif event.stuck_ms == 0 or _is_another(child.seen, event):
         child = _over(draft, child)
         if event.stuck_ms or event.lock_ms or event.verdict in _SHOWN:

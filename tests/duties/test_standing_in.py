@@ -61,6 +61,19 @@ async def test_a_mute_worker_keeps_its_locks_for_as_long_as_it_is_told(
     assert (await store.commit(appending(token, 0, b"late"))).append is Append.done
 
 
+async def test_a_lock_that_has_lapsed_is_no_orphans_if_it_is_renewed_before_the_scan(
+    store: Store, standing: StandingIn, clock: ManualClock
+) -> None:
+    (token,) = await held_by_mute(store, 1)
+    clock.move(TTL_MS - 1)
+    await store.ping()  # somebody reaches the store: nothing is forgiven as an outage
+    clock.move(2)
+    standing.hear(StandIn(incarnation="mute", stage=Stage.renew))
+    await standing.act()
+    assert (await store.reclaim_lapsed(RunStatus.queued, TTL_MS, 10)).run_ids == ()
+    assert await lock_left(store, token) == TTL_MS
+
+
 async def test_evacuation_hands_back_all_but_one_uncharged(
     store: Store, standing: StandingIn, clock: ManualClock, told: Told
 ) -> None:

@@ -7,7 +7,7 @@ import selectors
 import pytest
 
 from pyrula_runtime.core.standstill import Verdict
-from pyrula_runtime.wire import Report, Role, Stack, Stage
+from pyrula_runtime.wire import Blocked, Report, Role, Stack, Stage
 from pyrula_supervisor.actions import Spawn, TakeStack
 from pyrula_supervisor.events import ScaleAsked, Weighed
 from pyrula_supervisor.sentences import LOOK_MS
@@ -84,6 +84,17 @@ def test_the_locks_of_the_silent_are_renewed_by_the_clock_on_the_wall() -> None:
         assert stand_ins(on) == [(worker.name, stage, "") for stage in told]
     assert on.child(worker).state is ChildState.ready
     assert on.child(worker).blocked is None
+
+
+def test_a_silence_is_not_the_end_of_a_block() -> None:
+    on = running(procs=1)
+    (worker,) = on.of()
+    facts = {"run_id": "r1", "workflow": "order", "step": "charge", "for_s": 2.0, "line": "app.py:7", "stack": "..."}
+    on.say(worker, Blocked(incarnation=worker.name, **facts))
+    look(on, worker, 0, Verdict.starved, silent_ms=7_500)
+    assert on.child(worker).state is ChildState.blocked
+    look(on, worker, 0, Verdict.healthy, silent_ms=7_750)
+    assert on.child(worker).state is ChildState.ready
 
 
 def test_nobody_vouches_for_ever_for_a_worker_of_which_nothing_is_known() -> None:
