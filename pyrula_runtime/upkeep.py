@@ -41,6 +41,7 @@ from pyrula_runtime.engine.renewal import Renewal
 from pyrula_runtime.engine.retrials import Retrials
 from pyrula_runtime.engine.rounds import Round, Rounds
 from pyrula_runtime.engine.strays import Strays
+from pyrula_runtime.stores.partly import as_far_as_known
 from pyrula_runtime.stores.protocol import LeaseRequest, Wake, WorkerRecord
 from pyrula_runtime.worker_setup import WorkerSetup
 
@@ -298,8 +299,11 @@ class Upkeep:
             draining=place.health.draining,
         )
         # first, because this one does not wait for ever: a beat would, behind whoever keeps the store's write lock
-        await self._store.ping()
+        _, fault = await as_far_as_known(self._store.ping())
+        # where the store can be written it is to know that somebody is there, though it cannot be everywhere
         await self._store.beat(record, _FORGET_MS)
+        if fault is not None:
+            raise fault
         # not before: where the one is possible and the other is not, each failure would ask for the next beat at once
         place.health.store_answered()
 

@@ -15,20 +15,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pyrula_runtime import stacks
 from pyrula_runtime.blackbox import BoxView, find_dead, layout, read_box, remove
 from pyrula_runtime.core.blame import Budget, Cause
+from pyrula_runtime.core.errors import StoreUnavailable
 from pyrula_runtime.core.status import RunEvent, RunStatus, after
 from pyrula_runtime.duties.blaming import Blamed, Freed, free_by
 from pyrula_runtime.duties.carrying import carry
 from pyrula_runtime.duties.inquest import PLAIN, Witnesses, begun_of, death_for, death_of
 from pyrula_runtime.runtime_dir import boot_id
 from pyrula_runtime.stores.clock import Clock
-from pyrula_runtime.stores.protocol import Release, Store
+from pyrula_runtime.stores.partly import as_far_as_known
+from pyrula_runtime.stores.protocol import Holding, Release, Store
 from pyrula_runtime.wire import Finding
 
 log = logging.getLogger("pyrula.duties")
@@ -40,11 +42,15 @@ PARENTS_TURN_MS = 3_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What one look at a dead worker found: what it freed, whom it blamed, whether it was the last that is needed."""
+    """What one look at a dead worker found: what it freed, whom it blamed, whether it was the last that is needed.
+
+    `fault` is why not all of it could be done: whoever looked comes back for the rest.
+    """
 
     freed: tuple[str, ...]
     blamed: tuple[Blamed, ...]
     final: bool
+    fault: StoreUnavailable | None = None
 
 
 class Burial:
@@ -71,19 +77,23 @@ class Burial:
         self.in_hand: set[str] = set()  # dead that somebody else looks at, so that the round need not
 
     async def act(self) -> None:
-        """Bury whoever is dead now, as far as boxes tell."""
+        """Bury whoever is dead now, as far as boxes tell. Raises StoreUnavailable, once what can be done is done."""
         dead = find_dead(self._directory, boot_id=boot_id(), store_identity=self._store.identity)
         still_there = {box.incarnation for box in dead} | self.in_hand
         self._first_seen = {who: at for who, at in self._first_seen.items() if who in still_there}
         self._noticed = {who: at for who, at in self._noticed.items() if who in still_there}
+        fault: StoreUnavailable | None = None
         for box in dead:
             if box.incarnation not in self.in_hand and not self._is_parents(box):
                 is_news = box.incarnation not in self._first_seen
                 look = await self.look(box.incarnation)
-                if look.freed or is_news:
+                if look.freed or (is_news and look.fault is None):
                     _tell(box, look.freed)
                 for blamed in look.blamed:
                     self._told(box.incarnation, blamed)
+                fault = fault or look.fault
+        if fault is not None:
+            raise fault
 
     def _is_parents(self, box: BoxView) -> bool:
         """Whether this dead is to be left to its supervisor for now."""
@@ -93,9 +103,20 @@ class Burial:
         return now_ms - self._noticed.setdefault(box.incarnation, now_ms) < PARENTS_TURN_MS
 
     async def look(self, incarnation: str, finding: Finding | None = None) -> Look:
-        """Free what this dead worker holds; the look that comes a second after the first one removes its traces."""
-        freed = await self._free(incarnation, finding)
-        await carry(self._store)  # what its last writes do to other runs
+        """Free what this dead worker holds; the look that comes a second after the first one removes its traces.
+
+        Raises StoreUnavailable if nothing is known of what it holds.
+        """
+        holdings, fault = await as_far_as_known(self._store.holdings(incarnation))
+        freed = await self._free(incarnation, holdings, finding, is_all=fault is None)
+        # and what its last writes do to other runs
+        for rest in (self._store.give_up_leases(incarnation), carry(self._store)):
+            try:
+                await rest
+            except StoreUnavailable as error:
+                fault = fault or error
+        if fault is not None:
+            return Look(freed=freed.run_ids, blamed=freed.blamed, final=False, fault=fault)
         now_ms = self._clock.mono_ms()
         if now_ms - self._first_seen.setdefault(incarnation, now_ms) < SECOND_LOOK_MS:
             return Look(freed=freed.run_ids, blamed=freed.blamed, final=False)
@@ -107,9 +128,9 @@ class Burial:
         self._first_seen.pop(incarnation, None)
         return Look(freed=freed.run_ids, blamed=freed.blamed, final=True)
 
-    async def _free(self, incarnation: str, finding: Finding | None) -> Freed:
-        await self._store.give_up_leases(incarnation)
-        holdings = await self._store.holdings(incarnation)
+    async def _free(
+        self, incarnation: str, holdings: Sequence[Holding], finding: Finding | None, *, is_all: bool
+    ) -> Freed:
         if not holdings:
             return Freed(run_ids=(), blamed=())
         seen = Witnesses(
@@ -120,7 +141,9 @@ class Burial:
         )
         tokens = [each.token for each in holdings]
         death = death_of(seen, tokens, self._clock.wall_ms(), self._clock.mono_ms())
-        begun = begun_of(seen.box, tokens)
+        # whose box does not say who was in flight, of him only the whole store does
+        is_known = is_all or (seen.box is not None and seen.box.in_flight_complete)
+        begun = begun_of(seen.box, tokens) if is_known else frozenset()
         unconcerned = replace(death, cause=Cause.blameless)
         deaths = [(each, death_for(seen, each, death) if each.token in begun else unconcerned) for each in holdings]
         return await free_by(self._store, deaths, self._budget)

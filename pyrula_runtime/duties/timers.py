@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from pyrula_runtime.core.status import DUE
 from pyrula_runtime.engine.alarm import Alarm
+from pyrula_runtime.stores.partly import as_far_as_known
 from pyrula_runtime.stores.protocol import Store
 
 # runs woken in one call, so that it stays short
@@ -26,12 +27,14 @@ class Timers:
         self._alarm = Alarm(nudge)
 
     async def act(self) -> None:
-        """Wake everything that is due, and come again when the next is."""
+        """Wake everything that is due, and come again when the next is. Raises StoreUnavailable."""
         while True:
-            woken = await self._store.wake_due(DUE, self._page)
+            woken, fault = await as_far_as_known(self._store.wake_due(DUE, self._page))
             left_ms = None if woken.next_due_ms is None else woken.next_due_ms - woken.now_ms
             if left_ms is None or left_ms > 0:
                 self._alarm.set(left_ms)
+                if fault is not None:
+                    raise fault
                 return
 
     def stop(self) -> None:

@@ -66,6 +66,8 @@ class Undertaker:
                 await asyncio.sleep(AFTER_OUTAGE_S)
                 continue
             self._told(incarnation, look)
+            if look.fault is not None:
+                self._health.store_failed(look.fault)
             if look.freed:
                 log.info("runs of the dead worker %s are free again: %s", incarnation, ", ".join(look.freed))
             if look.final:

@@ -17,6 +17,7 @@ from pyrula_runtime.core.blame import Budget, Cause, Death, Evidence, Executing,
 from pyrula_runtime.core.status import RunEvent, RunStatus, after
 from pyrula_runtime.engine.judged_runs import record_of, release_of
 from pyrula_runtime.engine.watchdog import Block
+from pyrula_runtime.stores.partly import as_far_as_known
 from pyrula_runtime.stores.protocol import Holding, Release, Store
 
 log = logging.getLogger("pyrula.worker")
@@ -34,7 +35,7 @@ class Court:
 
     async def convict(self, block: Block, now_ms: int) -> None:
         """Free all that is held here, and charge whose code keeps the lane. StoreUnavailable: to be done again."""
-        holdings = await self.store.holdings(self.incarnation)
+        holdings, fault = await as_far_as_known(self.store.holdings(self.incarnation))
         guilty = block.whose.run_id if block.whose else ""
         releases = [await self._verdict(each, block, now_ms) for each in holdings if each.token.run_id == guilty]
         status = after(RunStatus.running, RunEvent.release)
@@ -42,13 +43,19 @@ class Court:
             Release(token=each.token, status=status, ready=True) for each in holdings if each.token.run_id != guilty
         ]
         await asyncio.gather(*map(self.store.release, releases))
+        if fault is not None:
+            raise fault
 
     async def charge(self, block: Block, now_ms: int) -> None:
         """Free and charge only whose code it is; the others are not in its way. StoreUnavailable: as above."""
         guilty = block.whose.run_id if block.whose else ""
-        for each in await self.store.holdings(self.incarnation):
+        holdings, fault = await as_far_as_known(self.store.holdings(self.incarnation))
+        for each in holdings:
             if each.token.run_id == guilty:
                 await self.store.release(await self._verdict(each, block, now_ms))
+                return
+        if fault is not None:
+            raise fault
 
     async def _verdict(self, holding: Holding, block: Block, now_ms: int) -> Release:
         judgement = judged(holding.token.run_id, record_of(holding), self._death(block, now_ms), self.budget)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.engine.lanes import Lanes
+from pyrula_runtime.stores.partly import as_far_as_known
 from pyrula_runtime.stores.protocol import Store
 
 # renewals go to the store in groups of this size, so that one call stays short
@@ -27,7 +28,7 @@ class Renewal:
         self._lock_ttl_ms = lock_ttl_ms
 
     async def act(self) -> None:
-        """Renew every lock once; those of other groups, too, if a group finds the store unavailable."""
+        """Renew every lock once, as far as the store answers; if a part of it does not, StoreUnavailable comes then."""
         held = self._lanes.held()
         groups = [held[start : start + _GROUP] for start in range(0, len(held), _GROUP)]
         # of the servers of a cluster one may be away, and what the others have must not lapse for that
@@ -36,10 +37,12 @@ class Renewal:
             raise fault
 
     async def _renew(self, group: Sequence[Token]) -> None:
-        renewed = await self._store.renew(group, self._lock_ttl_ms)
+        renewed, fault = await as_far_as_known(self._store.renew(group, self._lock_ttl_ms))
         if renewed.lost:
             self._lanes.drop([token for token in group if token.run_id in renewed.lost])
         if renewed.cancelled:
             self._lanes.cancel(tuple(renewed.cancelled))
         if renewed.inbox:
             self._lanes.tell(renewed.inbox)
+        if fault is not None:
+            raise fault  # the round is made again soon, for those that were not renewed

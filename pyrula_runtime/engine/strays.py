@@ -17,6 +17,7 @@ from typing import Protocol
 
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import RunEvent, RunStatus, after
+from pyrula_runtime.stores.partly import as_far_as_known
 from pyrula_runtime.stores.protocol import Release, Store
 
 log = logging.getLogger("pyrula.worker")
@@ -64,7 +65,8 @@ class Strays:
         await self._seek(0)
 
     async def _seek(self, patience_s: float) -> None:
-        held = [holding.token for holding in await self._store.holdings(self._incarnation)]
+        holdings, fault = await as_far_as_known(self._store.holdings(self._incarnation))
+        held = [holding.token for holding in holdings]
         known = set(self._keeper.held())
         now_ms = self._mono_ms()
         self._first_seen = {token: self._first_seen.get(token, now_ms) for token in held if token not in known}
@@ -72,6 +74,8 @@ class Strays:
             if now_ms - first_ms >= patience_s * 1000 and self._keeper.forswear(token):
                 await self._hand_back(token)
                 self._first_seen.pop(token, None)
+        if fault is not None:
+            raise fault
 
     async def _hand_back(self, token: Token) -> None:
         status = after(RunStatus.running, RunEvent.release)

@@ -3,13 +3,15 @@
 A script reaches one tag only. So what a commit does to others stands in the outbox of its shard, in the same write, as
 a script's name, a tag and arguments; carrying it is running that. It is struck out once it was done. A crash between
 the two leaves it there, and it is done again: each of these scripts changes nothing the second time. Writes that are
-answered together are seen to together, page by page until nothing is left.
+answered together are seen to together, page by page until nothing is left. What cannot be carried yet, because the
+shard that it strikes gives no answer or only a newer version knows what it is, keeps nothing that stands behind it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Awaitable, Iterable, Sequence
 from contextvars import Context
 from functools import partial
@@ -23,6 +25,8 @@ from pyrula_runtime.stores.valkey.shards import Shards
 
 log = logging.getLogger(__name__)
 _PAGE = 100
+# the scripts that perform effects here; what else stands in an outbox is for those who know it
+_KNOWN = frozenset({b"cancel", b"deliver", b"emit", b"submit"})
 
 
 def shard_of(effect: p.Effect) -> int:
@@ -47,6 +51,7 @@ class Outbox:
         self._about_to_carry: dict[
             tuple[asyncio.AbstractEventLoop, int], asyncio.Task[None]
         ] = {}  # have not looked yet
+        self._left_for_newer: set[bytes] = set()  # names of effects that were told to be unknown here
         self._left_over: set[int] = set()  # shards that were seen to have something to be carried
 
     async def finish(self, patience_s: float) -> None:
@@ -73,13 +78,9 @@ class Outbox:
         return carried
 
     async def _carry_left_over(self, number: int, limit: int) -> int:
-        carried = 0
-        while carried < limit:
-            some = await self._carry_from(number, limit - carried)
-            carried += some
-            if not some:
-                self._left_over.discard(number)
-                break
+        carried = await self._carry_from(number, limit)
+        if carried < limit:
+            self._left_over.discard(number)
         return carried
 
     def carry_after(self, number: int, effects: Iterable[p.Effect], written: asyncio.Future[Any]) -> None:
@@ -116,8 +117,7 @@ class Outbox:
     async def _carry_all(self, loop: asyncio.AbstractEventLoop, number: int) -> None:
         await asyncio.sleep(0)  # for those whose answers came with this one's
         del self._about_to_carry[loop, number]
-        while await self._carry_from(number, _PAGE) == _PAGE:
-            pass
+        await self._carry_from(number)
 
     def _carried(self, number: int, task: asyncio.Task[None]) -> None:
         self._carrying.discard(task)
@@ -133,19 +133,38 @@ class Outbox:
     def _carry_again(self, number: int) -> None:
         self._carrying.add(self._carry_in_a_task(number))
 
-    async def _carry_from(self, number: int, limit: int) -> int:
-        shard = self._shards.shard(number)
-        effects = await shard.ask("outbox", min(limit, _PAGE), told=list)
-        if not effects:
-            return 0
-        told = await asyncio.gather(*[self._carry_one(effect) for effect in effects], return_exceptions=True)
-        done = [effect[0] for effect, answer in zip(effects, told, strict=True) if answer is None]
-        if done:
-            await shard.ask("carried", *done, told=bool)
-        for answer in told:
-            if answer is not None:
-                raise answer
-        return len(done)
+    async def _carry_from(self, number: int, limit: int = sys.maxsize) -> int:
+        """See to all that is in the outbox of this shard, at most so many; raises what kept some from being carried."""
+        shard, carried, seen = self._shards.shard(number), 0, 0
+        away: dict[bytes, BaseException] = {}  # tags that could not be struck, and why
+        while carried < limit:
+            page = min(limit - carried, _PAGE)
+            effects = await shard.ask("outbox", page, seen, told=list)
+            due = [effect for effect in effects if self._is_known(number, effect[1]) and effect[2] not in away]
+            told = await asyncio.gather(*[self._carry_one(effect) for effect in due], return_exceptions=True)
+            done = [effect[0] for effect, answer in zip(due, told, strict=True) if answer is None]
+            if done:
+                await shard.ask("carried", *done, told=bool)
+                carried += len(done)
+            away |= {effect[2]: answer for effect, answer in zip(due, told, strict=True) if answer is not None}
+            if len(effects) < page:
+                break
+            seen = effects[-1][0]
+        for fault in away.values():
+            raise fault
+        return carried
+
+    def _is_known(self, number: int, name: bytes) -> bool:
+        """Whether this version can carry it; if not, a process of the version that wrote it will, and that is told."""
+        if name not in _KNOWN and name not in self._left_for_newer:
+            self._left_for_newer.add(name)
+            log.warning(
+                "shard %d has an effect %r that only a newer pyrula can carry out; it waits there until a process of "
+                "that version runs: finish the upgrade",
+                number,
+                name.decode("utf-8", "replace"),
+            )
+        return name in _KNOWN
 
     async def _carry_one(self, effect: Sequence[Any]) -> None:
         _, name, tag, args = effect

@@ -35,6 +35,11 @@ class Shards:
         return self.layout.most
 
     @property
+    def patience_s(self) -> float:
+        """How long a shard is waited for, once others have answered (seconds)."""
+        return self._settings.part_s
+
+    @property
     def first(self) -> Shard:
         """The one that keeps what there is once in a namespace."""
         return self.shard(FIRST)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
@@ -15,6 +14,7 @@ from pyrula_runtime.stores.valkey.route import slot_of
 from pyrula_runtime.stores.valkey.store import ValkeyStore
 from tests.store.samples import appending, claimed, journal_of, new_run, request, until
 from tests.store.valkey.audit import audit
+from tests.store.valkey.away import persists
 from tests.store.valkey.servers import Cluster, shared_cluster
 
 pytestmark = pytest.mark.xdist_group("cluster")
@@ -32,17 +32,6 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture
 async def store(cluster: Cluster, opened: Opened) -> ValkeyStore:
     return await opened(cluster.address("n"))
-
-
-async def persists(act: Callable[[], Awaitable[object]]) -> object:
-    """Do as the contract says: repeat what could not be done, or of which nobody knows."""
-    deadline_s = time.monotonic() + 30
-    while True:
-        try:
-            return await act()
-        except StoreUnavailable:
-            assert time.monotonic() < deadline_s
-            await asyncio.sleep(0.02)
 
 
 async def heard(wakes: list[Wake]) -> bool:

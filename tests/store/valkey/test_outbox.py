@@ -129,6 +129,56 @@ async def test_an_effect_that_cannot_be_carried_keeps_those_of_other_shards_from
     assert await store.carry(99) == 1
 
 
+async def test_an_effect_that_only_a_newer_version_knows_waits_for_it_and_holds_up_no_other(
+    opened: Opened, address: Address, caplog: pytest.LogCaptureFixture
+) -> None:
+    # workers of two versions share a store while it is upgraded
+    store = await opened(8)
+    told, sender = in_shard(store, 6), in_shard(store, 2)
+    for run in (told, sender):
+        await store.submit(run)
+    claims = {claim.token.run_id: claim for claim in await store.claim(request())}
+    newer = """
+        for _ = 1, 150 do
+            local n = redis.call('INCR', KEYS[1] .. 'on')
+            redis.call('ZADD', KEYS[1] .. 'ob', n, cmsgpack.pack({n, 'hasten', ARGV[1], 'x'}))
+        end"""
+    shared("valkey").ask("EVAL", newer, 1, store.tag(2), store.tag(6))
+    effects = (DeliverTo(message=message(told.run_id), moves=DELIVERY),)
+    await store.commit(replace(appending(claims[sender.run_id].token, 0, b"x"), effects=effects))
+    await until_read(store, told.run_id, lambda record: record.inbox_len == 1)
+    for _ in range(2):
+        await store.holdings("somebody")
+        assert await store.carry(99) == 0
+    assert shared("valkey").ask("ZCARD", f"{store.tag(2)}ob") == 150
+    (warning,) = [record.getMessage() for record in caplog.records if "outbox" in record.name]
+    assert "'hasten' that only a newer pyrula can carry out" in warning
+    shared("valkey").ask("DEL", f"{store.tag(2)}ob")
+
+
+async def test_what_cannot_be_carried_to_one_shard_keeps_nothing_behind_it_from_others(
+    opened: Opened, address: Address
+) -> None:
+    store = await opened(8)
+    blocked, child, sender = in_shard(store, 6), in_shard(store, 7), in_shard(store, 2)
+    for run in (blocked, sender):
+        await store.submit(run)
+    claims = {claim.token.run_id: claim for claim in await store.claim(request())}
+    obstacle = f"{store.tag(6)}ms:{blocked.run_id}"
+    shared("valkey").ask("SET", obstacle, "not a set")
+    effects: list[Effect] = [
+        DeliverTo(message=message(blocked.run_id, f"{each}"), moves=DELIVERY) for each in range(150)
+    ]
+    wanted = replace(appending(claims[sender.run_id].token, 0, b"x"), effects=(*effects, SubmitRun(run=child)))
+    await store.shard(2).commit(wanted)  # and nobody carries
+    await store.holdings("somebody")
+    with pytest.raises(StoreUnavailable):
+        await store.carry(999)
+    assert await store.read(child.run_id) is not None
+    shared("valkey").ask("DEL", obstacle)
+    assert await store.carry(999) == 150
+
+
 async def test_what_could_not_be_carried_is_tried_again_by_whoever_wrote_it(
     address: Address, monkeypatch: pytest.MonkeyPatch
 ) -> None:
