@@ -10,7 +10,7 @@ from pathlib import Path
 
 import apsw
 
-from pyrula_runtime.core.errors import StoreUnavailable, UsageError
+from pyrula_runtime.core.errors import StoreRefused, StoreUnavailable, UsageError
 from pyrula_runtime.stores.clock import Clock
 from pyrula_runtime.stores.sqlite import checks, connection, failures, file_system, hosts, schema, write_lock
 from pyrula_runtime.stores.sqlite.batches import Batches
@@ -55,6 +55,7 @@ def open_file(path: Path, clock: Clock, settings: Settings) -> Opened:
     """Open or create the store at `path`; blocks. Raises StoreRefused or StoreUnavailable."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        _check_not_removed(path)
         warning = file_system.check(path if path.exists() else path.parent)
         lock = write_lock.obtain(beside(path, ".lock"))
     except OSError as error:
@@ -73,6 +74,19 @@ def open_file(path: Path, clock: Clock, settings: Settings) -> Opened:
     writer.start()
     reads.start()
     return Opened(path=path, pid=os.getpid(), lock=lock, writer=writer, reads=reads, folder=folder)
+
+
+def _check_not_removed(path: Path) -> None:
+    """Make no store in the place of one that is in use: a run in it would wait for workers that never look there."""
+    if path.exists():
+        return
+    folder = Folder(beside(path, ".d"))
+    with closing(folder):
+        if folder.has_listeners():
+            raise StoreRefused(
+                f"store {path} was removed while a process uses it; stop everything that uses it, put the file back "
+                f"with its -wal, or restore a backup, and start again"
+            )
 
 
 def _prepare(path: Path, lock: WriteLock, clock: Clock, settings: Settings) -> StoreFile:

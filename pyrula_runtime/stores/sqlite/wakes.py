@@ -74,15 +74,22 @@ class Folder:
             return []  # nobody has listened yet, or it is not for us to see
         return self._names
 
-    def send(self, name: str, letters: str) -> None:
-        """Send a hint to one listener, if it takes it now."""
+    def has_listeners(self) -> bool:
+        """Whether a process listens here now."""
+        return any(self.send(name, "") for name in self._list())
+
+    def send(self, name: str, letters: str) -> bool:
+        """Send a hint to one listener, if it takes it now; whether one is there."""
         try:
             self._sender.sendto(letters.encode(), self.address(name))
         except ConnectionRefusedError:  # its process is dead
             self._remove(name)
+            return False
+        except BlockingIOError:
+            return True  # it is full, and so awake already
         except OSError:
-            # it is full and so awake already, or gone, or another user's: its own fallback looks after it
-            return
+            return False  # gone, or another user's: its own fallback looks after it
+        return True
 
     def bind(self, kinds: frozenset[Wake]) -> tuple[socket.socket, str]:
         """A fresh listening socket and its name; OSError where that does not work."""

@@ -117,6 +117,22 @@ async def test_a_refusal_leaves_nothing_locked(opened: Opened, path: Path) -> No
     await opened()
 
 
+async def test_no_other_store_is_made_in_the_place_of_one_that_is_in_use(opened: Opened, path: Path) -> None:
+    store = await opened()
+    await store.submit(new_run())
+    listening = store.listen(lambda _: None)
+    away = path.rename(path.with_name("away.db"))
+    for _ in range(2):
+        with pytest.raises(StoreRefused, match=r"was removed while a process uses it; stop everything that uses it"):
+            await opened()
+    assert not path.exists()
+    away.rename(path)
+    assert sum((await (await opened()).counts()).values()) == 1
+    path.unlink()
+    listening.close()
+    await opened()  # nobody would go on working on the old one
+
+
 async def test_many_processes_may_make_the_same_new_store(opened: Opened) -> None:
     stores = await asyncio.gather(*(opened() for _ in range(8)))
     await asyncio.gather(*(store.submit(new_run()) for store in stores))
