@@ -18,7 +18,7 @@ _LONGEST_ID = 512
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emitted:
-    """What became of an event that was told. `is_new` is False if one of its name and id was told before: it counts once."""
+    """What became of an event that was told. `is_new` is False if one of its name and id was told before."""
 
     event_id: str
     is_new: bool
