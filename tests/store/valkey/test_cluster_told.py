@@ -78,9 +78,9 @@ async def test_a_cluster_that_a_proxy_hides_is_used_as_one(cluster: Cluster, doo
     assert len(store.route.nodes()) == 3
 
 
-@pytest.mark.parametrize("cluster_is", [True, None])
-async def test_a_cluster_that_says_so_needs_no_word(cluster: Cluster, cluster_is: bool | None) -> None:
-    store = ValkeyStore(cluster.url(spread(cluster, here=False)), cluster=cluster_is)
+@pytest.mark.parametrize("said", [{"cluster": True}, {}])
+async def test_a_cluster_that_says_so_needs_no_word(cluster: Cluster, said: dict[str, bool]) -> None:
+    store = ValkeyStore(cluster.url(spread(cluster, here=False)), cluster=said.get("cluster"))
     await use(store)
     assert len(store.route.nodes()) == 3
 
