@@ -92,6 +92,7 @@ class Lane:
         self._route, self._settings, self._node = route, settings, node
         self.loop = asyncio.get_running_loop()
         self._connection: Connection | None = None
+        self._replicas = 0  # that must have what is written here before it is answered
         self._connecting = self._finished = False
         self._waiting: list[Call] = []  # to be sent
         self._under_way: deque[Call | Barrier] = deque()  # sent and not answered
@@ -122,9 +123,9 @@ class Lane:
                 self._heard_s = self.loop.time()
             self._under_way.extend(calls)
             self._out += b"".join([call.packed() for call in calls])
-            if self._route.replicas:
+            if self._replicas:
                 self._under_way.append(Barrier(calls))
-                self._out += pack(("WAIT", self._route.replicas, self._settings.confirm_ms))
+                self._out += pack(("WAIT", self._replicas, self._settings.confirm_ms))
             self._send()
             self._be_patient(self._settings.answer_s)
 
@@ -150,7 +151,7 @@ class Lane:
     def _adopt(self, made: Connection) -> None:
         """Go on with a fresh connection."""
         made.socket.setblocking(False)
-        self._connection = made
+        self._connection, self._replicas = made, self._route.replicas_of(self._node)
         Context().run(self.loop.add_reader, made.socket, self._readable)
         self._flush()
 
@@ -220,7 +221,7 @@ class Lane:
             return
         if not isinstance(reply, hiredis.ReplyError):
             self._pause_s = 0.0
-            if self._route.replicas:
+            if self._replicas:
                 call.reply = reply
             else:
                 call.answer(reply)
@@ -239,14 +240,14 @@ class Lane:
 
     def _confirm(self, calls: list[Call], replicas: Any) -> None:
         """Answer a batch that enough replicas have; of any other nobody knows whether it would survive."""
-        is_safe = isinstance(replicas, int) and replicas >= self._route.replicas
+        is_safe = isinstance(replicas, int) and replicas >= self._replicas
         for call in calls:
             if call.reply is NOTHING:
                 continue  # refused, or to be sent again
             if is_safe:
                 call.answer(call.reply)
             else:
-                call.fail(failures.unconfirmed(self._route.place, self._route.replicas))
+                call.fail(failures.unconfirmed(self._route.place, self._replicas))
 
     def _all_answered(self) -> None:
         if self._unsent:

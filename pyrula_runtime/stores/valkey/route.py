@@ -40,7 +40,7 @@ class Route:
     def __init__(self, address: Address, connect_s: float, *, in_cluster: bool | None = None) -> None:
         self.address = address
         self.in_cluster, self.is_to_be_asked = bool(in_cluster), in_cluster is None
-        self.replicas = 0  # that must have a write before it is answered
+        self._replicas: dict[Node | None, int] = {}  # of each server, that must have a write before it is answered
         self._connect_s = connect_s
         self._owners: tuple[tuple[int, int, Node], ...] = ()  # first and last slot of each, as far as known
         self._known: dict[Node, None] = {}  # every node ever heard of, the last one that answered at the end
@@ -75,6 +75,18 @@ class Route:
             except StoreUnavailable as error:
                 told = told or error
         raise told or StoreUnavailable(f"the cluster at {self.place} cannot be reached")
+
+    def wants_replicas(self, node: Node | None, count: int) -> None:
+        """So many replicas of this server must have a write before it is answered."""
+        self._replicas[node] = count
+
+    def replicas_of(self, node: Node | None) -> int:
+        """How many replicas of this server must have a write before it is answered.
+
+        A server that was not looked at has taken slots from one that was: it must have as many as any.
+        """
+        known = self._replicas.get(node)
+        return max(self._replicas.values(), default=0) if known is None else known
 
     def moved(self, told: str) -> None:
         """Take note of a `MOVED slot host:port`."""

@@ -45,10 +45,9 @@ def examine(route: Route, settings: Settings) -> tuple[Connection, str]:
             connection = route.connect("pyrula")
             facts = _told(connection)
         publish = "SPUBLISH" if route.in_cluster and _is_cluster(facts) and _version(facts) >= (7, 0) else "PUBLISH"
-        if route.address.strict:
-            route.replicas = min(1, int(facts.get("connected_slaves", "0")))
         loaded = scripts(guarded=settings.guarded, publish=publish)
         _examine(route, connection, facts, [loaded[name] for name in AT_ONCE])
+        _want_replicas(route, connection, facts)
         if route.in_cluster:
             _examine_others(route, connection)
     except OSError as error:
@@ -101,9 +100,18 @@ def _examine_others(route: Route, first: Connection) -> None:
             connection = route.connect("pyrula", node)
             try:
                 save, fsync = connection.ask([("CONFIG", "GET", "save"), ("CONFIG", "GET", "appendfsync")])
-                _judge(connection.address, _told(connection), save, fsync)
+                facts = _told(connection)
+                _judge(connection.address, facts, save, fsync)
+                _want_replicas(route, connection, facts)
             finally:
                 connection.socket.close()
+
+
+def _want_replicas(route: Route, connection: Connection, facts: Mapping[str, str]) -> None:
+    """With the strict profile, a server that has a replica answers nothing that the replica has not."""
+    if route.address.strict:
+        node = (connection.address.host, connection.address.port) if route.in_cluster else None
+        route.wants_replicas(node, min(1, int(facts.get("connected_slaves", "0"))))
 
 
 def _judge(address: Address, facts: Mapping[str, str], save: Any, fsync: Any, probe: Any = b"") -> None:

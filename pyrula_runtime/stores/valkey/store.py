@@ -17,6 +17,7 @@ from pyrula_runtime.stores import protocol as p
 from pyrula_runtime.stores.clock import Clock
 from pyrula_runtime.stores.valkey import server
 from pyrula_runtime.stores.valkey.address import Address, parse
+from pyrula_runtime.stores.valkey.asking import at_once
 from pyrula_runtime.stores.valkey.connection import Argument
 from pyrula_runtime.stores.valkey.front import Front
 from pyrula_runtime.stores.valkey.lane import Call, Lane
@@ -127,14 +128,14 @@ class ValkeyStore(Front):
     # being there, and hearing
 
     async def ping(self) -> None:
-        pings = [self.shard(first).ping() for first, *_ in self._shards.by_server()]
-        done, silent = await asyncio.wait(pings, timeout=self.settings.ping_s)
-        for answer in silent:
-            answer.cancel()
-        if silent:
-            raise StoreUnavailable(f"the store at {self._address.place} gave no answer in {self.settings.ping_s:g} s")
-        for answer in done:
-            answer.result()
+        pings = {first: self.shard(first).ping() for first, *_ in self._shards.by_server()}
+        try:
+            async with asyncio.timeout(self.settings.ping_s):
+                await at_once(pings, self.settings.ping_s / 2, lambda told: None)
+        except TimeoutError:
+            raise StoreUnavailable(
+                f"the store at {self._address.place} gave no answer in {self.settings.ping_s:g} s"
+            ) from None
 
     def tell_tenure(self, tell: Callable[[int], None]) -> None:
         """Nobody keeps others from writing here: a script ends before the next begins."""

@@ -11,11 +11,15 @@ import pytest
 
 from pyrula_runtime.core.errors import StoreRefused, StoreUnavailable
 from pyrula_runtime.stores.protocol import Append
+from pyrula_runtime.stores.valkey.address import Address
 from pyrula_runtime.stores.valkey.connection import connect
+from pyrula_runtime.stores.valkey.route import Route
 from pyrula_runtime.stores.valkey.store import ValkeyStore
-from tests.store.samples import appending, claimed, journal_of
+from tests.store.samples import appending, claimed, journal_of, request, until
+from tests.store.valkey.away import away, server_of
 from tests.store.valkey.conftest import QUICK
-from tests.store.valkey.servers import KEEPS, SURE, Server, free_ports
+from tests.store.valkey.servers import KEEPS, SURE, Cluster, Server, free_ports
+from tests.store.valkey.sharded import in_shard
 
 Opened = Callable[..., Awaitable[ValkeyStore]]
 
@@ -98,3 +102,42 @@ async def test_a_failover_loses_nothing_that_was_answered(opened: Opened, pair: 
     assert await journal_of(promoted, claim.token.run_id) == [b"%d" % at for at in range(200)]
     # the worker that held the run holds it still, and goes on there
     assert (await promoted.commit(appending(claim.token, 200, b"next"))).append is Append.done
+
+
+async def test_in_a_cluster_every_node_answers_for_its_own_replicas(opened: Opened) -> None:
+    cluster = Cluster()
+    try:
+        for server in cluster.servers:
+            server.ask("CONFIG", "SET", "appendfsync", "always")
+        first = cluster.owner("n")
+        alone = cluster.servers[cluster.servers.index(first) + 3]
+        alone.kill()  # the node of the first shard has no replica from now on
+        await until(lambda: has_no_replica(first))
+        strict = replace(cluster.address("n"), strict=True)
+        store = await opened(strict, replace(QUICK, confirm_ms=100, cluster_shards=12))
+        other = next(number for number in range(12) if server_of(cluster, store, number) is not first)
+        here, there = in_shard(store, 0), in_shard(store, other)
+        for run in (here, there):
+            await store.submit(run)
+        claims = {claim.token.run_id: claim for claim in await store.claim(request())}
+        replica = cluster.servers[cluster.servers.index(server_of(cluster, store, other)) + 3]
+        with away(replica):
+            assert (await store.commit(appending(claims[here.run_id].token, 0, b"a"))).append is Append.done
+            with pytest.raises(StoreUnavailable, match="fewer than 1 replicas have confirmed that"):
+                await store.commit(appending(claims[there.run_id].token, 0, b"a"))
+        assert (await store.commit(appending(claims[there.run_id].token, 0, b"a"))).append is Append.duplicate
+    finally:
+        cluster.stop()
+
+
+async def has_no_replica(server: Server) -> bool:
+    told = server.ask("INFO", "replication")
+    return isinstance(told, bytes) and b"connected_slaves:0" in told
+
+
+def test_a_node_that_took_the_place_of_another_must_have_as_many_replicas() -> None:
+    route = Route(Address(host="first", strict=True), 1, in_cluster=True)
+    assert route.replicas_of(("first", 1)) == 0
+    route.wants_replicas(("first", 1), 0)
+    route.wants_replicas(("second", 1), 1)
+    assert [route.replicas_of((name, 1)) for name in ("first", "second", "promoted")] == [0, 1, 1]
