@@ -18,8 +18,10 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from pyrula_runtime.core.errors import StoreUnavailable
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import RunEvent, RunStatus, after
+from pyrula_runtime.stores.partly import as_far_as_known
 from pyrula_runtime.stores.protocol import Release, Store
 from pyrula_runtime.wire import Stage, StandIn
 
@@ -71,19 +73,33 @@ class StandingIn:
         self._mute.pop(incarnation, None)
 
     async def act(self) -> None:
-        """Do for all of them what they cannot."""
+        """Do for all of them what they cannot. Raises StoreUnavailable, once what can be done is done."""
+        fault: StoreUnavailable | None = None
         for incarnation, mute in list(self._mute.items()):
             if self._mono_ms() - mute.told_ms > self._lock_ttl_ms:
                 log.warning("nothing was heard of the mute worker %s for a lock's life: it is left alone", incarnation)
                 self.over(incarnation)
                 continue
-            held = [each.token for each in await self._store.holdings(incarnation)]
-            for start in range(0, len(held), _GROUP):  # first of all: nothing else here is in a hurry
-                await self._store.renew(held[start : start + _GROUP], self._lock_ttl_ms)
-            if mute.stage is not Stage.renew:
-                await self._store.give_up_leases(incarnation)  # it can begin nothing; its neighbours can
-            if mute.stage is Stage.evacuate:
-                await self._evacuate(incarnation, [each for each in held if each.run_id != mute.keep])
+            try:
+                await self._stand_in_for(incarnation, mute)
+            except StoreUnavailable as error:
+                fault = fault or error
+        if fault is not None:
+            raise fault
+
+    async def _stand_in_for(self, incarnation: str, mute: _Mute) -> None:
+        holdings, fault = await as_far_as_known(self._store.holdings(incarnation))
+        held = [each.token for each in holdings]
+        for start in range(0, len(held), _GROUP):  # first of all: nothing else here is in a hurry
+            renewal = self._store.renew(held[start : start + _GROUP], self._lock_ttl_ms)
+            _, missed = await as_far_as_known(renewal)
+            fault = fault or missed
+        if mute.stage is Stage.evacuate:
+            await self._evacuate(incarnation, [each for each in held if each.run_id != mute.keep])
+        if mute.stage is not Stage.renew:
+            await self._store.give_up_leases(incarnation)  # it can begin nothing; its neighbours can
+        if fault is not None:
+            raise fault
 
     async def _evacuate(self, incarnation: str, tokens: Sequence[Token]) -> None:
         status = after(RunStatus.running, RunEvent.release)
