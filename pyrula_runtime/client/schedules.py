@@ -17,7 +17,7 @@ from pyrula_runtime.client.handle import RunHandle
 from pyrula_runtime.core import scheduling
 from pyrula_runtime.core.errors import IllegalTransition, UsageError
 from pyrula_runtime.core.scheduling import Declaration, Overlap, ScheduleState, times_between
-from pyrula_runtime.scheduling.firing import cancelled, others_of
+from pyrula_runtime.scheduling.firing import cancelled, others_of, run_id_of
 from pyrula_runtime.scheduling.records import dump_state, load_state, new_run, timing_of
 from pyrula_runtime.scheduling.zones import zone_named
 from pyrula_runtime.stores.protocol import Firing, ScheduleRecord, Submission, SubmitRun
@@ -125,7 +125,11 @@ class Schedules:
 
     async def _backfilled(self, state: ScheduleState, declared: Declaration, nominal_ms: int) -> RunHandle[Any] | None:
         store = await self._door.store()
-        submitted = await store.submit(new_run(state, declared, nominal_ms, state.run_id(nominal_ms)))
+        # with another number of shards the run of this time may have been placed elsewhere
+        for elsewhere in store.former_run_ids(nominal_ms, state.entropy(nominal_ms)):
+            if await store.read(elsewhere) is not None:
+                return None
+        submitted = await store.submit(new_run(state, declared, nominal_ms, run_id_of(store, state, nominal_ms)))
         if submitted.submission is not Submission.created:
             return None
         return RunHandle(self._client, declared.workflow, submitted.run_id)

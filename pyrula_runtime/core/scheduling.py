@@ -21,7 +21,6 @@ from dataclasses import astuple, dataclass, replace
 from enum import StrEnum
 
 from pyrula_runtime.core.calendar import Timing
-from pyrula_runtime.core.ids import run_id
 
 # times that one write decides; the rest follows at once
 _MOST_AT_ONCE = 100
@@ -100,9 +99,9 @@ class ScheduleState:
         limit_ms = self.declared.jitter_ms if self.declared is not None else 0
         return nominal_ms + int.from_bytes(self._chance(nominal_ms)[:6], "big") % (limit_ms + 1)
 
-    def run_id(self, nominal_ms: int) -> str:
-        """The id of the run of a nominal time."""
-        return run_id(nominal_ms, self._chance(nominal_ms)[6:])
+    def entropy(self, nominal_ms: int) -> bytes:
+        """What the id of a nominal time's run is made of, beside the time: so everybody makes the same."""
+        return self._chance(nominal_ms)[6:16]
 
     def _chance(self, nominal_ms: int) -> bytes:
         return hashlib.sha256(f"{self.schedule_id}\0{nominal_ms}".encode()).digest()

@@ -40,7 +40,7 @@ async def fire(store: Store, record: ScheduleRecord, now_ms: int) -> Fired:
         return Fired(decision=Decision(state=state, next_ms=record.next_ms))
     others = await others_of(store, record.schedule_id, state.declared.overlap)
     decision = decide(state, timing_of(state.declared), now_ms, is_busy=bool(others))
-    run_ids = tuple(map(state.run_id, decision.begins))
+    run_ids = tuple(run_id_of(store, state, nominal_ms) for nominal_ms in decision.begins)
     if decision.state == state and decision.next_ms == record.next_ms:
         return Fired(decision=decision)
     firing = Firing(
@@ -48,7 +48,7 @@ async def fire(store: Store, record: ScheduleRecord, now_ms: int) -> Fired:
         rev=record.rev,
         record=dump_state(decision.state),
         next_ms=decision.next_ms,
-        effects=(*cancelled(others if decision.cancels_others else ()), *_begun(state, decision)),
+        effects=(*cancelled(others if decision.cancels_others else ()), *_begun(state, decision, run_ids)),
     )
     return Fired(decision=decision, run_ids=run_ids, was_due=True, written=await store.fire(firing))
 
@@ -58,9 +58,14 @@ def cancelled(run_ids: tuple[str, ...]) -> tuple[Effect, ...]:
     return tuple(CancelRun(run_id=run_id, moves=CANCELLATION) for run_id in run_ids)
 
 
-def _begun(state: ScheduleState, decision: Decision) -> tuple[Effect, ...]:
+def run_id_of(store: Store, state: ScheduleState, nominal_ms: int) -> str:
+    """The id of the run of a nominal time: the same on every host, and in one of all shards."""
+    return store.new_run_id(nominal_ms, state.entropy(nominal_ms))
+
+
+def _begun(state: ScheduleState, decision: Decision, run_ids: tuple[str, ...]) -> tuple[Effect, ...]:
     assert state.declared is not None
     return tuple(
-        SubmitRun(run=new_run(state, state.declared, nominal_ms, state.run_id(nominal_ms)))
-        for nominal_ms in decision.begins
+        SubmitRun(run=new_run(state, state.declared, nominal_ms, run_id))
+        for nominal_ms, run_id in zip(decision.begins, run_ids, strict=True)
     )

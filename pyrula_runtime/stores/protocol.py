@@ -94,6 +94,9 @@ class Store(Protocol):
         A run with an idempotency key has to live in its key's shard, so the key belongs to the id. Of an open store.
         """
 
+    def former_run_ids(self, now_ms: int, entropy: bytes) -> tuple[str, ...]:
+        """The other ids that `new_run_id` has given for the same, while the store had other numbers of shards."""
+
     async def open(self) -> None:
         """Connect, create or check the schema. Idempotent. Raises StoreRefused or StoreUnavailable."""
 

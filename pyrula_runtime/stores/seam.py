@@ -117,6 +117,9 @@ class Seam:
     def new_run_id(self, now_ms: int, entropy: bytes, key: str | None = None) -> str:
         return self._store.new_run_id(now_ms, entropy, key)
 
+    def former_run_ids(self, now_ms: int, entropy: bytes) -> tuple[str, ...]:
+        return self._store.former_run_ids(now_ms, entropy)
+
     async def open(self) -> None:
         await self._cross("open", self._store.open)
 

@@ -18,6 +18,10 @@ class Undivided:
         """A run's id."""
         return run_id(now_ms, entropy)
 
+    def former_run_ids(self, now_ms: int, entropy: bytes) -> tuple[str, ...]:
+        """There are none."""
+        return ()
+
     async def lease(self, request: LeaseRequest) -> Leased:
         """There is nothing to share."""
         return NOTHING_LEASED

@@ -165,10 +165,10 @@ def test_jitter_is_a_delay_that_everybody_computes_alike() -> None:
 
 
 def test_a_run_has_the_id_of_its_schedule_and_time() -> None:
-    assert STATE.run_id(110_000) == STATE.run_id(110_000)
-    ids = {STATE.run_id(110_000), STATE.run_id(120_000), replace(STATE, schedule_id="other").run_id(110_000)}
-    assert len(ids) == 3
-    assert STATE.run_id(110_000) < STATE.run_id(120_000)
+    assert STATE.entropy(110_000) == STATE.entropy(110_000)
+    other = replace(STATE, schedule_id="other")
+    assert len({STATE.entropy(110_000), STATE.entropy(120_000), other.entropy(110_000)}) == 3
+    assert len(STATE.entropy(110_000)) == 10
 
 
 # people

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.scheduling.firing import run_id_of
 from pyrula_runtime.stores.clock import SystemClock
 from pyrula_runtime.stores.opening import open_store
 from pyrula_runtime.stores.protocol import Store, WorkerRecord
@@ -366,7 +367,7 @@ async def test_clerks_fire_schedules_in_their_time_and_each_time_once(lines: Lin
         await clerk.kill()
     found = await runs_of(store)
     first_ms = (state.after_ms // 1000 + 1) * 1000
-    assert found == [state.run_id(first_ms + 1000 * number) for number in range(len(found))]
+    assert found == [run_id_of(store, state, first_ms + 1000 * number) for number in range(len(found))]
     for number, run in enumerate(found):
         record = await store.read(run)
         assert record is not None

@@ -67,6 +67,11 @@ class Front:
         """A run's id, with its shard's number if there are several."""
         return new_run_id(now_ms, entropy, key, self._shards.layout.count)
 
+    def former_run_ids(self, now_ms: int, entropy: bytes) -> tuple[str, ...]:
+        """The ids of the same run by former numbers of shards."""
+        former = {new_run_id(now_ms, entropy, None, count) for count in self._shards.layout.former}
+        return tuple(sorted(former - {self.new_run_id(now_ms, entropy)}))
+
     # one run
 
     def submit(self, run: p.NewRun) -> Awaitable[p.Submitted]:

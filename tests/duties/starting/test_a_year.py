@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pyrula_runtime.scheduling.firing import run_id_of
 from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.workflows.starting import Schedule
 from tests.core.reference_calendar import SCHEDULES, firings
@@ -34,7 +35,7 @@ async def live_through(zone: str, crons: set[str], folder: Path) -> None:
         clock.move(next_ms - clock.wall_ms())
         await asyncio.gather(*(host.act() for host in hosts))
     for schedule, state in zip(chosen, states, strict=True):
-        expected = [state.run_id(1000 * at_s) for at_s in firings(schedule, zone, YEAR)]
+        expected = [run_id_of(store, state, 1000 * at_s) for at_s in firings(schedule, zone, YEAR)]
         assert await runs_of(store, schedule.cron) == expected, schedule.cron
     for host in hosts:
         host.stop()

@@ -19,6 +19,7 @@ from pyrula_runtime.core.errors import StoreUnavailable
 from pyrula_runtime.core.scheduling import Overlap, ScheduleState, pause, resume, times_between
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.duties.schedules import Schedules
+from pyrula_runtime.scheduling.firing import run_id_of
 from pyrula_runtime.scheduling.records import dump_state, timing_of
 from pyrula_runtime.stores.protocol import RunQuery, RunRecord, ScheduleRecord
 from pyrula_runtime.stores.seam import Crossing, Deed, Phase, Seam
@@ -123,7 +124,7 @@ class Histories(RuleBasedStateMachine):
         state: ScheduleState = self.do(kept(self.store))
         runs = self.runs()
         passed = times_between(self.timing, self.begin.after_ms + 1, state.after_ms + 1, 10_000)
-        by_id = {state.run_id(nominal_ms): nominal_ms for nominal_ms in passed}
+        by_id = {run_id_of(self.store, state, nominal_ms): nominal_ms for nominal_ms in passed}
         begun = {by_id[run.run_id] for run in runs}
         assert len(begun) == len(runs)
         assert all(state.due_ms(nominal_ms) <= self.clock.wall_ms() for nominal_ms in begun)

@@ -12,6 +12,7 @@ import pytest
 from pyrula_runtime.core.errors import StoreUnavailable
 from pyrula_runtime.core.scheduling import pause
 from pyrula_runtime.core.status import RunStatus
+from pyrula_runtime.scheduling.firing import run_id_of
 from pyrula_runtime.scheduling.records import dump_state
 from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import ScheduleRecord, Store
@@ -37,7 +38,7 @@ async def test_each_time_fires_once_however_many_hosts_try(site: Site, store: St
         clock.move(step_ms)
         await asyncio.gather(*(host.act() for host in hosts))
     times = [nominal(state.after_ms, number) for number in range(1, 8)]
-    assert await runs_of(store) == [state.run_id(each) for each in times]
+    assert await runs_of(store) == [run_id_of(store, state, each) for each in times]
     assert (await kept(store)).after_ms == times[-1]
     for host in hosts:
         host.stop()
@@ -47,7 +48,7 @@ async def test_a_run_is_told_its_time_and_named_by_its_schedule(store: Store, cl
     state = await put(store, clock, replace(OFTEN, timezone="Asia/Kathmandu"))
     clock.move(EVERY_MS)
     await duty(store, clock).act()
-    run = await store.read(state.run_id(nominal(state.after_ms)))
+    run = await store.read(run_id_of(store, state, nominal(state.after_ms)))
     assert run is not None
     assert (run.workflow, run.schedule_id, run.status) == ("order", "order", RunStatus.queued)
     given = json.loads(run.input)["scheduled_at"]
@@ -191,4 +192,4 @@ async def test_a_lost_answer_fires_nothing_twice(store: Store, clock: ManualCloc
     with pytest.raises(StoreUnavailable):
         await duty(Seam(store, fault), clock).act()
     await duty(store, clock).act()
-    assert await runs_of(store) == [state.run_id(nominal(state.after_ms))]
+    assert await runs_of(store) == [run_id_of(store, state, nominal(state.after_ms))]

@@ -60,7 +60,17 @@ CALLS: dict[str, Callable[[ValkeyStore], Awaitable[Any]]] = {
     "census": lambda store: store.census(p.EVERY_STATUS),
     "ping": lambda store: store.ping(),
 }
-WITHOUT_AN_ANSWER = {"url", "identity", "open", "close", "listen", "tell_tenure", "shards", "new_run_id"}
+WITHOUT_AN_ANSWER = {
+    "url",
+    "identity",
+    "open",
+    "close",
+    "listen",
+    "tell_tenure",
+    "shards",
+    "new_run_id",
+    "former_run_ids",
+}
 # with one shard there is nothing to ask for; with several they are a script in the first, like any
 WITHOUT_SHARDS = {"lease", "give_up_leases", "carry"}
 
