@@ -304,10 +304,11 @@ def _plain(claim: p.Claim) -> p.Claim:
 
 
 SETTINGS = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+    max_examples=30, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
 )
 # of several shards each step asks every one; Redis 7 stands between two servers that go through all of it
-FEWER = dict.fromkeys(("shards", "cluster_shards", "redis7"), settings(SETTINGS, max_examples=20))
+FEWER = dict.fromkeys(("shards", "cluster_shards", "redis7"), settings(SETTINGS, max_examples=12))
+LONG = settings(SETTINGS, max_examples=600, derandomize=False)
 # the seam is the model itself, and a cluster is six processes: one for the whole suite is enough
 KINDS = [
     pytest.param(kind, marks=[pytest.mark.xdist_group("cluster")] if "cluster" in kind else [])
@@ -316,10 +317,22 @@ KINDS = [
 ]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_histories(kind: str) -> None:
-    class OnKind(Histories):
+def histories_on(kind: str, machine: type[Histories], how_many: settings) -> None:
+    """Make up histories, and have a store of this kind agree with the model in each."""
+
+    class OnKind(machine):  # type: ignore[misc,valid-type]
         pass
 
     OnKind.kind = kind
-    run_state_machine_as_test(OnKind, settings=FEWER.get(kind, SETTINGS))
+    run_state_machine_as_test(OnKind, settings=how_many)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_histories(kind: str) -> None:
+    histories_on(kind, Histories, FEWER.get(kind, SETTINGS))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_other_histories(kind: str) -> None:
+    histories_on(kind, Histories, LONG)

@@ -12,14 +12,24 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import invariant, multiple, rule, run_state_machine_as_test
+from hypothesis.stateful import invariant, multiple, rule
 
 from pyrula_runtime.core.status import CANCELLATION, DELIVERY, DUE, RunStatus
 from pyrula_runtime.core.tree import OnEnd
 from pyrula_runtime.stores import protocol as p
 from tests.store.samples import DAY_MS, new_run, request
 from tests.store.sites import SITES
-from tests.store.test_machine import ENTRIES, NOBODY, RUNS, SETTINGS, WORKFLOWS, Histories, Pair
+from tests.store.test_machine import (
+    ENTRIES,
+    LONG,
+    NOBODY,
+    RUNS,
+    SETTINGS,
+    WORKFLOWS,
+    Histories,
+    Pair,
+    histories_on,
+)
 
 IDS = st.sampled_from(["m1", "m2", "m3"])
 AFTER_MS = st.sampled_from([0, 500, 1_000, 8_000, DAY_MS])
@@ -75,7 +85,7 @@ COMMITS = st.builds(
 )
 ANY_RUN = request(("a", "1"), ("b", "1"), ("a", "2"), ("b", "2"), limit=1)
 # more than elsewhere, since more can happen; with the same scripts on another kind of server only the server differs
-MANY, SOME = settings(SETTINGS, max_examples=150), settings(SETTINGS, max_examples=30)
+MANY, SOME = settings(SETTINGS, max_examples=70), settings(SETTINGS, max_examples=20)
 SCHEDULES = st.sampled_from(["s1", "s2"])
 
 
@@ -228,8 +238,10 @@ KINDS = [
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_histories_of_waiting(kind: str) -> None:
-    class OnKind(Waiting):
-        pass
+    histories_on(kind, Waiting, MANY if kind in ("sqlite", "valkey") else SOME)
 
-    OnKind.kind = kind
-    run_state_machine_as_test(OnKind, settings=MANY if kind in ("sqlite", "valkey") else SOME)
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_other_histories_of_waiting(kind: str) -> None:
+    histories_on(kind, Waiting, LONG)
