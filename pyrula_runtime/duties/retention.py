@@ -3,6 +3,10 @@
 A run that lives is never dropped, nor one whose parent lives: what it came to has reached the parent, but its record
 belongs to what people look at while they look at the parent. Quarantined runs have a time of their own, because their
 evidence is what somebody still has to look at. Without an option, everything is kept for ever.
+
+In a store of several shards a run may be begun from another shard by a process that stood still meanwhile, and would
+find that nobody has begun it if it were dropped by then. So there each run is kept for an hour at least, which is long
+after such a process has given up what it meant to do (stores.valkey.outbox).
 """
 
 from __future__ import annotations
@@ -14,6 +18,8 @@ from pyrula_runtime.stores.protocol import Store
 # runs dropped in one call, so that it stays short, and how often a round looks (seconds)
 _PAGE = 100
 PERIOD_S = 60.0
+# the least time that a run of a store of several shards is kept (seconds)
+LEAST_OF_SHARDS_S = 3_600.0
 
 _QUARANTINED = frozenset({RunStatus.quarantined})
 
@@ -24,5 +30,6 @@ async def drop(store: Store, options: WorkerOptions) -> None:
         (TERMINAL - _QUARANTINED, options.retention),
         (_QUARANTINED, options.retention_quarantined),
     ):
-        while kept_s > 0 and await store.drop_finished(statuses, round(kept_s * 1000), _PAGE):
+        older_than_ms = round(max(kept_s, LEAST_OF_SHARDS_S if store.shards > 1 else 0) * 1000)
+        while kept_s > 0 and await store.drop_finished(statuses, older_than_ms, _PAGE):
             pass

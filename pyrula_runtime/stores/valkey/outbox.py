@@ -5,6 +5,10 @@ a script's name, a tag and arguments; carrying it is running that. It is struck 
 the two leaves it there, and it is done again: each of these scripts changes nothing the second time. Writes that are
 answered together are seen to together, page by page until nothing is left. What cannot be carried yet, because the
 shard that it strikes gives no answer or only a newer version knows what it is, keeps nothing that stands behind it.
+
+A process may stand still between reading an effect and carrying it, while another one carries it, and the run that it
+begins ends and is dropped: it would be begun once more. So what was read longer ago than `FRESH_S` is read anew, and
+whoever drops runs of a store of several shards keeps each for longer than that after its end (duties.retention).
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+import time
 from collections.abc import Awaitable, Iterable, Sequence
 from contextvars import Context
 from functools import partial
@@ -25,6 +30,8 @@ from pyrula_runtime.stores.valkey.shards import Shards
 
 log = logging.getLogger(__name__)
 _PAGE = 100
+# how old what was read may be when it is carried
+FRESH_S = 600.0
 # the scripts that perform effects here; what else stands in an outbox is for those who know it
 _KNOWN = frozenset({b"cancel", b"deliver", b"emit", b"submit"})
 
@@ -139,9 +146,10 @@ class Outbox:
         away: dict[bytes, BaseException] = {}  # tags that could not be struck, and why
         while carried < limit:
             page = min(limit - carried, _PAGE)
+            read_s = _boot_s()
             effects = await shard.ask("outbox", page, seen, told=list)
             due = [effect for effect in effects if self._is_known(number, effect[1]) and effect[2] not in away]
-            told = await asyncio.gather(*[self._carry_one(effect) for effect in due], return_exceptions=True)
+            told = await asyncio.gather(*[self._carry_one(effect, read_s) for effect in due], return_exceptions=True)
             done = [effect[0] for effect, answer in zip(due, told, strict=True) if answer is None]
             if done:
                 await shard.ask("carried", *done, told=bool)
@@ -166,13 +174,22 @@ class Outbox:
             )
         return name in _KNOWN
 
-    async def _carry_one(self, effect: Sequence[Any]) -> None:
+    async def _carry_one(self, effect: Sequence[Any], read_s: float) -> None:
         _, name, tag, args = effect
+        if _boot_s() - read_s > FRESH_S:
+            raise StoreUnavailable(
+                "this process stood still while it carried effects to other shards; it reads them anew"
+            )
         await self._run(tag.decode(), name.decode(), tuple(args), told=_nothing)
 
 
 def _strikes_others(number: int, effects: Iterable[p.Effect]) -> bool:
     return any(shard_of(effect) != number for effect in effects)
+
+
+def _boot_s() -> float:
+    """Time since boot, that in which the host was suspended included."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _nothing(reply: object) -> None:

@@ -11,13 +11,16 @@ import pytest
 
 from pyrula_runtime.core.errors import StoreUnavailable
 from pyrula_runtime.core.status import CANCELLATION, DELIVERY, RunStatus
+from pyrula_runtime.duties import retention
+from pyrula_runtime.options import WorkerOptions
 from pyrula_runtime.stores.clock import ManualClock
-from pyrula_runtime.stores.protocol import Append, CancelRun, DeliverTo, Effect, RunRecord, SubmitRun
+from pyrula_runtime.stores.protocol import Append, CancelRun, DeliverTo, Effect, RunRecord, Submission, SubmitRun
+from pyrula_runtime.stores.valkey import outbox
 from pyrula_runtime.stores.valkey.address import Address
 from pyrula_runtime.stores.valkey.places import shard_of_run
 from pyrula_runtime.stores.valkey.settings import Settings
 from pyrula_runtime.stores.valkey.store import ValkeyStore
-from tests.store.samples import TTL_MS, appending, message, request, until
+from tests.store.samples import COMPLETED, TTL_MS, appending, message, request, until
 from tests.store.valkey.audit import audit
 from tests.store.valkey.servers import shared
 from tests.store.valkey.sharded import Opened, handles, in_shard
@@ -68,6 +71,32 @@ async def test_what_a_commit_does_to_runs_of_other_shards_is_carried_there(opene
     await store.holdings("somebody")
     assert await store.carry(99) == 0
     assert len(await store.read_inbox(told.run_id, 0)) == 2
+
+
+async def test_a_run_is_not_begun_again_by_a_carrier_that_stood_still(
+    opened: Opened, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await opened(8)
+    parent, child = in_shard(store, 0), in_shard(store, 3)
+    await store.submit(parent)
+    (claim,) = await store.claim(request())
+    with monkeypatch.context() as patched:
+        patched.setattr(outbox, "FRESH_S", -1.0)  # as if it woke up after a long while
+        await store.commit(replace(appending(claim.token, 0, b"x"), effects=(SubmitRun(run=child),)))
+        store._outbox.has_left_over(0)
+        with pytest.raises(StoreUnavailable, match="stood still while it carried effects"):
+            await store.carry(9)
+        assert await store.read(child.run_id) is None
+    await store.carry(9)
+    await until_read(store, child.run_id, lambda record: record.status is RunStatus.queued)
+    (begun,) = await store.claim(request())
+    await store.commit(appending(begun.token, 0, ending=COMPLETED))
+    clock.move(round(outbox.FRESH_S) * 1_000 + 60_000)
+    await retention.drop(store, WorkerOptions(retention=1))
+    assert (await store.submit(child)).submission is Submission.existing
+    clock.move(round(retention.LEAST_OF_SHARDS_S) * 1_000)
+    await retention.drop(store, WorkerOptions(retention=1))
+    assert await store.read(child.run_id) is None
 
 
 async def test_more_effects_than_are_carried_at_once_are_all_carried(opened: Opened) -> None:
@@ -192,11 +221,11 @@ async def test_what_could_not_be_carried_is_tried_again_by_whoever_wrote_it(
     outbox = store._outbox
     carry_one, refused = outbox._carry_one, list[Sequence[Any]]()
 
-    async def refuse(effect: Sequence[Any]) -> None:
+    async def refuse(effect: Sequence[Any], read_s: float) -> None:
         refused.append(effect)
         if len(refused) < 3:
             raise StoreUnavailable("the node of this shard is failing over")
-        await carry_one(effect)
+        await carry_one(effect, read_s)
 
     monkeypatch.setattr(outbox, "_carry_one", refuse)
     effects = (DeliverTo(message=message(told.run_id), moves=DELIVERY),)
