@@ -56,6 +56,7 @@ from pyrula_runtime.options import WorkerOptions
 from pyrula_runtime.runtime_dir import runtime_dir
 from pyrula_runtime.stores.clock import Clock, SystemClock
 from pyrula_runtime.stores.opening import open_store
+from pyrula_runtime.stores.partly import as_far_as_known
 from pyrula_runtime.stores.protocol import Census, Store, Wake
 from pyrula_runtime.uplink import Uplink
 from pyrula_runtime.wire import (
@@ -256,10 +257,14 @@ class Clerk:
         before = self._counts
         try:
             to_prove = self._health.store_fault or self._clock.mono_ms() - self._proved_ms >= _PROOF_MS
+            fault = None
             if to_prove:
-                await self._store.ping()
-            census = await self._store.census(OPEN)
+                _, fault = await as_far_as_known(self._store.ping())
+            census, missing = await as_far_as_known(self._store.census(OPEN))
+            # of what can be reached, so that suspects there get their cells; that it is not all is told with it
             self._counts = _totals(census)
+            if (fault := fault or missing) is not None:
+                raise fault
             if to_prove:
                 # not before: a store that can be written and not counted would be asked again and again, without a rest
                 self._proved_ms = self._clock.mono_ms()

@@ -9,6 +9,8 @@ Laws that hold for all of them:
 - Every verb is atomic and durable when it returns; a crash leaves it done or not done.
 - Every verb may be repeated after a lost answer, and then changes nothing twice.
 - `StoreUnavailable` means the outcome is unknown: the caller repeats the same call or reads.
+- Of several servers one may be away. A verb about many runs does what it can then, and raises `PartlyUnavailable` with
+  the answer of the others: of runs that it does not name nothing is known, a lock that may not be renewed least of all.
 - The clock is the store's. Wall time (`*_ms` since the epoch) dates things for people; lock life is measured on a clock
   that nobody can set.
 - Verbs may be called from any thread that runs an event loop; the answer comes back on that loop.
