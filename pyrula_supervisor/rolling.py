@@ -47,9 +47,14 @@ def restart_asked(draft: Draft, event: RestartAsked) -> None:
 
 
 def failed_start(draft: Draft, text: str, slot: int | None = None) -> None:
-    """The successor in a slot could not start, or its template (then none can): the old ones stay."""
+    """The successor in a slot could not start, or its template (then none can): the old ones stay.
+
+    Not one whose successor is on its way all the same, such as a surge beside a canary: there would be one too many.
+    """
     for child in list(draft.state.workers):
-        if child.outdated and not (child.leaving or child.stuck) and slot in (None, child.slot):
+        stays = child.outdated and not (child.leaving or child.stuck) and slot in (None, child.slot)
+        others = (each for each in draft.state.of_slot(child.slot) if not each.leaving and each != child)
+        if stays and not (child.surged and any(others)):
             draft.change(child, outdated="", surged=False)
     for question in draft.state.restarts:
         if question.incarnation and slot in (None, question.slot):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from pyrula_runtime.core.standstill import Verdict
 from pyrula_runtime.wire import Role, Stack
 from pyrula_supervisor.actions import Spawn
 from pyrula_supervisor.events import DumpAsked, ReloadAsked, RestartAsked, ScaleAsked, Weighed
 from tests.supervisor.fake_processes import SIGKILL, SIGSEGV, World, running
+from tests.supervisor.looks import look
 
 W = Role.worker
 
@@ -367,3 +369,20 @@ def test_nothing_is_recycled_that_a_reload_replaces() -> None:
     on.report(on.of(slot=1)[0], turns_done=10)
     on.fail_to_spawn(on.of(slot=0)[-1])
     assert on.spawned == [(W, 1)], "it comes when the reload is over"
+
+
+def test_a_worker_that_was_stuck_does_not_stay_beside_its_surge_because_a_reload_fails() -> None:
+    on = running(procs=2, start_method="auto")
+    (worker,) = on.of(slot=1)
+    look(on, worker, 5_000)
+    restart(on, 0)
+    look(on, worker, 0, Verdict.healthy)
+    on.feed(ReloadAsked(now_ms=on.now_ms))
+    on.fail_to_spawn(on.of(Role.template)[-1])
+    assert on.state.reload is None
+    assert on.of(Role.surge, 1)
+    assert on.child(worker).outdated
+    assert on.state.extras <= 1
+    on.settle()
+    on.settle()
+    assert worker.drains
