@@ -89,8 +89,18 @@ def test_the_locks_of_the_silent_are_renewed_by_the_clock_on_the_wall() -> None:
 def test_a_silence_is_not_the_end_of_a_block() -> None:
     on = running(procs=1)
     (worker,) = on.of()
-    facts = {"run_id": "r1", "workflow": "order", "step": "charge", "for_s": 2.0, "line": "app.py:7", "stack": "..."}
-    on.say(worker, Blocked(incarnation=worker.name, **facts))
+    on.say(
+        worker,
+        Blocked(
+            incarnation=worker.name,
+            run_id="r1",
+            workflow="order",
+            step="charge",
+            for_s=2.0,
+            line="app.py:7",
+            stack="...",
+        ),
+    )
     look(on, worker, 0, Verdict.starved, silent_ms=7_500)
     assert on.child(worker).state is ChildState.blocked
     look(on, worker, 0, Verdict.healthy, silent_ms=7_750)
