@@ -13,7 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyrula_runtime.core.errors import UsageError
-from pyrula_runtime.core.ids import Branch, checked_name, checked_run_id, derived_bytes, input_digest, run_id
+from pyrula_runtime.core.ids import (
+    Branch,
+    checked_name,
+    checked_run_id,
+    derived_bytes,
+    event_id_of,
+    event_key,
+    input_digest,
+    run_id,
+)
 from tests.core.patience import patient
 
 CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -196,3 +205,8 @@ def test_names_that_workflows_and_steps_may_have(name: str) -> None:
 def test_names_that_are_refused_with_the_rule(name: object) -> None:
     with pytest.raises(UsageError, match=r"^step name .* must be 1 to 128 letters, digits"):
         checked_name(name, "step")
+
+
+def test_an_events_id_is_one_of_its_name() -> None:
+    assert event_key("order", "created/A-17") != event_key("order.created", "A-17")
+    assert event_id_of("order", event_key("order", "created/A-17")) == "created/A-17"
