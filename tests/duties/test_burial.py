@@ -6,17 +6,20 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from pyrula_runtime.blackbox import BoxView, read_box
 from pyrula_runtime.core.blame import Budget, Cause, Record
+from pyrula_runtime.core.errors import PartlyUnavailable
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.duties.blaming import Blamed
 from pyrula_runtime.duties.burial import PARENTS_TURN_MS, SECOND_LOOK_MS, Burial, free_all
 from pyrula_runtime.engine.codec import load_error, load_record
 from pyrula_runtime.stores.clock import ManualClock
-from pyrula_runtime.stores.protocol import CLEAN, RunRecord, Store
+from pyrula_runtime.stores.protocol import CLEAN, Holding, RunRecord, Store
 from pyrula_runtime.wire import Finding
 from tests.blackbox.holder import wait_gone
 from tests.duties.dying import Dying
@@ -269,3 +272,29 @@ async def test_a_clean_drain_frees_without_a_verdict(start: Start, store: Store)
     assert await free_all(store, "w") == (claim.token.run_id,)
     assert await free_all(store, "w") == ()
     assert (await record_of(store, claim.token.run_id)).dossier == CLEAN
+
+
+async def test_nobody_is_blamed_whose_neighbours_are_unknown_because_a_box_is_torn_and_a_node_is_away(
+    start: Start, store: Store, burial: Burial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = start("w")
+    guilty, innocent = await worker.claim(2)
+    worker.execute(guilty)
+    worker.kill()
+    seen = tuple(each for each in await store.holdings("w") if each.token == innocent.token)
+
+    async def partly(incarnation: str) -> tuple[Holding, ...]:
+        raise PartlyUnavailable("a node is away", seen)
+
+    def torn(path: Path) -> BoxView | None:
+        view = read_box(path)
+        return view and replace(view, lane=None, in_flight=(), in_flight_complete=False)
+
+    with monkeypatch.context() as away:
+        away.setattr(store, "holdings", partly)
+        away.setattr("pyrula_runtime.duties.burial.read_box", torn)
+        look = await burial.look("w", CRASHED)
+    assert (look.freed, look.blamed, look.final) == ((innocent.token.run_id,), (), False)
+    assert look.fault is not None
+    look = await burial.look("w", CRASHED)
+    assert (look.freed, look.final) == ((guilty.token.run_id,), False)

@@ -97,8 +97,8 @@ run (`NOSCRIPT`) are sent again, in their order, before anything younger.
 
 Profiles. `standard` is what the server keeps; with fsync every second a power failure loses about that second, and a
 failover what had not reached the replica. `durability=strict` refuses servers that do not sync before they answer and,
-where there is a replica when the store is opened, answers a batch only once one has it (`WAIT`); a batch that is not
-confirmed is of unknown fate like any other.
+where a node has a replica when the store is opened, answers a batch only once one has it (`WAIT`); a batch that is not
+confirmed is of unknown fate like any other. A node that took the place of another must have one if any had.
 
 Idempotency keys are the most numerous things of a busy store, so they are compact: 2 bytes of a key's digest name a
 hash of at most a few hundred records, which the server keeps in one block; about 90 bytes a key instead of 180.
@@ -107,6 +107,11 @@ Rejected. Streams with consumer groups (lost entries, idle timeouts); a lock key
 server-side functions (younger than the oldest server); redis-py, whose client repeats a lost INCR and whose import
 takes 45 ms and 10 MB of each worker (the reply parser alone, hiredis, takes 0.4 ms); one connection for all loops (a
 hop between threads for each answer, and a blocked lane would hold up its neighbours' replies).
+
+Nodes that are away. What is asked of many shards is asked of all at once, or of one server after the other where a
+limit is to be kept (`asking`). A shard that gives no answer takes nothing from the others: the verb raises, with what
+the others have said, and whoever can act on that acts and comes back. So an answer never speaks of runs of which nobody
+knows. An effect on a shard that is away waits in its outbox, and so does one that only a newer version can read.
 
 Clusters. `KEYS[1]` is the tag itself, of which no key ever exists. So a node that hands the slot over refuses every
 script from the first key it has given away to the last (`ASK`), and never runs one with half of its keys.
