@@ -28,6 +28,7 @@ from pyrula_runtime.engine.claiming import Claiming
 from pyrula_runtime.engine.coming import Coming
 from pyrula_runtime.engine.commons import Commons
 from pyrula_runtime.engine.lane_setup import LaneSetup
+from pyrula_runtime.stores.partly import as_far_as_known
 from pyrula_runtime.stores.protocol import Claim
 
 log = logging.getLogger("pyrula.worker")
@@ -94,8 +95,11 @@ class Retrials:
             self._go_on()
 
     async def _find(self) -> None:
-        if not await self._setup.store.suspects():
+        suspects, fault = await as_far_as_known(self._setup.store.suspects())
+        if not suspects:
             self._was_left = False
+            if fault is not None:
+                raise fault
             return
         if self._keeper.held() and not self._was_left:
             self._was_left = True
