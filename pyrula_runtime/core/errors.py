@@ -104,18 +104,6 @@ class StoreUnavailable(PyrulaError):
     """The store cannot serve right now (full, read-only, locked, gone); the outcome of the call is unknown."""
 
 
-class PartlyUnavailable(StoreUnavailable):
-    """Some servers of a store gave no answer to a verb about many runs; of what they keep nothing is known.
-
-    `answered` is the verb's answer without them. Who can do something with it takes it first (stores.partly), and then
-    treats this like any other outage.
-    """
-
-    def __init__(self, message: str, answered: object) -> None:
-        super().__init__(message)
-        self.answered = answered
-
-
 class StoreCorrupt(StoreUnavailable):
     """The store's file is damaged: nothing more is written; the message says how to recover."""
 

@@ -9,9 +9,20 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TypeVar, cast
 
-from pyrula_runtime.core.errors import PartlyUnavailable, StoreUnavailable
+from pyrula_runtime.core.errors import StoreUnavailable
 
 Answer = TypeVar("Answer")
+
+
+class PartlyUnavailable(StoreUnavailable):
+    """Some servers of a store gave no answer to a verb about many runs; of what they keep nothing is known.
+
+    `answered` is the verb's answer without them. To whoever does not take it this is an outage like any other.
+    """
+
+    def __init__(self, message: str, answered: object) -> None:
+        super().__init__(message)
+        self.answered = answered
 
 
 async def as_far_as_known(call: Awaitable[Answer]) -> tuple[Answer, StoreUnavailable | None]:

@@ -13,12 +13,12 @@ import pytest
 
 from pyrula_runtime.blackbox import BoxView, read_box
 from pyrula_runtime.core.blame import Budget, Cause, Record
-from pyrula_runtime.core.errors import PartlyUnavailable
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.duties.blaming import Blamed
 from pyrula_runtime.duties.burial import PARENTS_TURN_MS, SECOND_LOOK_MS, Burial, free_all
 from pyrula_runtime.engine.codec import load_error, load_record
 from pyrula_runtime.stores.clock import ManualClock
+from pyrula_runtime.stores.partly import PartlyUnavailable
 from pyrula_runtime.stores.protocol import CLEAN, Holding, RunRecord, Store
 from pyrula_runtime.wire import Finding
 from tests.blackbox.holder import wait_gone

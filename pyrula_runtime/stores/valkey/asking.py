@@ -12,7 +12,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from pyrula_runtime.core.errors import PartlyUnavailable, StoreUnavailable
+from pyrula_runtime.core.errors import StoreUnavailable
+from pyrula_runtime.stores.partly import PartlyUnavailable
 
 Answer = TypeVar("Answer")
 Whole = TypeVar("Whole")

@@ -12,7 +12,7 @@ from typing import cast
 import pytest
 
 from pyrula_runtime.core.blame import Budget
-from pyrula_runtime.core.errors import PartlyUnavailable, StoreUnavailable
+from pyrula_runtime.core.errors import StoreUnavailable
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import DELIVERY, TERMINAL, RunStatus
 from pyrula_runtime.duties import orphans
@@ -22,7 +22,7 @@ from pyrula_runtime.duties.timers import Timers
 from pyrula_runtime.engine.lanes import Lanes
 from pyrula_runtime.engine.renewal import Renewal
 from pyrula_runtime.stores.clock import ManualClock
-from pyrula_runtime.stores.partly import as_far_as_known
+from pyrula_runtime.stores.partly import PartlyUnavailable, as_far_as_known
 from pyrula_runtime.stores.protocol import Amendment, RunQuery, RunRecord
 from pyrula_runtime.stores.valkey.places import shard_of_run, tag_of
 from pyrula_runtime.stores.valkey.route import slot_of
