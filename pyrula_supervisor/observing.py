@@ -46,6 +46,8 @@ _ODD_MS = 250
 _SILENT_MS = 500
 # from how long on a standstill, or a lock kept in one, is told to the reducer (ms)
 _TOLD_MS = 500
+# how many times as long as LOCK_MS a starved worker may keep the store's lock at most
+_STARVED_FACTOR = 4
 # a look that was planned for a rung comes this much later, so that it is reached (ms)
 _MARGIN_MS = 5
 # told whenever it begins, though nothing follows from it
@@ -206,7 +208,8 @@ class _Watched:
         """Count how long it has kept this lock of the store while nobody could make it let go.
 
         The box says since when it wants or has the lock, the kernel whether it has it. Whoever has the GIL and hardly
-        a CPU would let go sooner if it could, so of its time that counts in which it could run.
+        a CPU would let go sooner if it could, so of its time that counts in which it could run, but a quarter at least:
+        all writers of the host wait meanwhile.
         """
         if since_ms != self._lock_since_ms or not since_ms:
             self._lock_ms, self._lock_since_ms = 0, since_ms
@@ -214,7 +217,8 @@ class _Watched:
             self._lock_ms = 0
         elif since_ms and ladder.keeps_lock(self.stuck.verdict) and self._onlooker.keeps_others_out():
             kept_ms = max(0, sample.at_ms - max(self._looked_ms, since_ms) - sample.late_ms)
-            self._lock_ms += min(kept_ms, round(counted_ms(before, sample))) if self.stuck.mute else kept_ms
+            least_ms = round(max(counted_ms(before, sample), kept_ms / _STARVED_FACTOR))
+            self._lock_ms += min(kept_ms, least_ms) if self.stuck.mute else kept_ms
         self._looked_ms = sample.at_ms
 
     def _tell(self, now_ms: int) -> LaneSeen | None:
