@@ -31,11 +31,14 @@ class Timers:
         while True:
             woken, fault = await as_far_as_known(self._store.wake_due(DUE, self._page))
             left_ms = None if woken.next_due_ms is None else woken.next_due_ms - woken.now_ms
-            if left_ms is None or left_ms > 0:
-                self._alarm.set(left_ms)
-                if fault is not None:
-                    raise fault
-                return
+            is_overdue = left_ms is not None and left_ms <= 0
+            if is_overdue and (fault is None or woken.woken):
+                continue
+            # what is overdue where nobody answers is asked for again after a rest, and not at once
+            self._alarm.set(None if is_overdue else left_ms)
+            if fault is not None:
+                raise fault
+            return
 
     def stop(self) -> None:
         """Come no more by itself."""

@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from pyrula_runtime.core.status import RunStatus
+import pytest
+
+from pyrula_runtime.core.errors import StoreUnavailable
+from pyrula_runtime.core.status import Moves, RunStatus
 from pyrula_runtime.duties.timers import _PAGE, Timers
 from pyrula_runtime.stores.clock import ManualClock
-from pyrula_runtime.stores.protocol import Store
+from pyrula_runtime.stores.partly import PartlyUnavailable
+from pyrula_runtime.stores.protocol import Store, Woken
 from tests.store.samples import new_run, status_of, suspended
 
 
@@ -45,3 +49,22 @@ async def test_it_comes_again_when_the_next_is_due(store: Store, clock: ManualCl
     await timers.act()
     assert await status_of(store, run.token.run_id) is RunStatus.queued
     timers.stop()
+
+
+async def test_what_is_overdue_on_a_node_that_is_away_is_not_asked_for_without_a_rest(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    woken = [Woken(woken=2, next_due_ms=5, now_ms=9), Woken(woken=0, next_due_ms=5, now_ms=9)]
+
+    async def partly(moves: Moves, limit: int) -> Woken:
+        raise PartlyUnavailable("a node is away", woken.pop(0))
+
+    nudges: list[None] = []
+    timers = Timers(store, lambda: nudges.append(None))
+    with monkeypatch.context() as away:
+        away.setattr(store, "wake_due", partly)
+        with pytest.raises(StoreUnavailable):
+            await timers.act()
+    assert woken == []
+    await asyncio.sleep(0.005)  # an alarm that was set for what is overdue would have rung before, on the same loop
+    assert nudges == []
