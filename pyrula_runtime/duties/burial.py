@@ -74,6 +74,7 @@ class Burial:
         self._told = told
         self._first_seen: dict[str, int] = {}  # by whoever is dead and was looked at
         self._noticed: dict[str, int] = {}  # by whoever is dead and was left to its parent
+        self._half_known: set[str] = set()  # dead of whom some runs were freed while others could not be seen
         self.in_hand: set[str] = set()  # dead that somebody else looks at, so that the round need not
 
     async def act(self) -> None:
@@ -82,6 +83,7 @@ class Burial:
         still_there = {box.incarnation for box in dead} | self.in_hand
         self._first_seen = {who: at for who, at in self._first_seen.items() if who in still_there}
         self._noticed = {who: at for who, at in self._noticed.items() if who in still_there}
+        self._half_known &= still_there
         fault: StoreUnavailable | None = None
         for box in dead:
             if box.incarnation not in self.in_hand and not self._is_parents(box):
@@ -108,7 +110,9 @@ class Burial:
         Raises StoreUnavailable if nothing is known of what it holds.
         """
         holdings, fault = await as_far_as_known(self._store.holdings(incarnation))
-        freed = await self._free(incarnation, holdings, finding, is_all=fault is None)
+        if fault is not None and holdings:
+            self._half_known.add(incarnation)  # also later: what is left then was not alone
+        freed = await self._free(incarnation, holdings, finding)
         # and what its last writes do to other runs
         for rest in (self._store.give_up_leases(incarnation), carry(self._store)):
             try:
@@ -126,11 +130,10 @@ class Burial:
             remove(box)
         stacks.forget(stacks.stack_path(self._directory, incarnation))
         self._first_seen.pop(incarnation, None)
+        self._half_known.discard(incarnation)
         return Look(freed=freed.run_ids, blamed=freed.blamed, final=True)
 
-    async def _free(
-        self, incarnation: str, holdings: Sequence[Holding], finding: Finding | None, *, is_all: bool
-    ) -> Freed:
+    async def _free(self, incarnation: str, holdings: Sequence[Holding], finding: Finding | None) -> Freed:
         if not holdings:
             return Freed(run_ids=(), blamed=())
         seen = Witnesses(
@@ -142,7 +145,7 @@ class Burial:
         tokens = [each.token for each in holdings]
         death = death_of(seen, tokens, self._clock.wall_ms(), self._clock.mono_ms())
         # whose box does not say who was in flight, of him only the whole store does
-        is_known = is_all or (seen.box is not None and seen.box.in_flight_complete)
+        is_known = incarnation not in self._half_known or (seen.box is not None and seen.box.in_flight_complete)
         begun = begun_of(seen.box, tokens) if is_known else frozenset()
         unconcerned = replace(death, cause=Cause.blameless)
         deaths = [(each, death_for(seen, each, death) if each.token in begun else unconcerned) for each in holdings]
