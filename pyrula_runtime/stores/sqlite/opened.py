@@ -82,7 +82,8 @@ def _check_not_removed(path: Path) -> None:
         return
     folder = Folder(beside(path, ".d"))
     with closing(folder):
-        if folder.has_listeners():
+        # whoever listens may also have made it just now
+        if folder.has_listeners() and not path.exists():
             raise StoreRefused(
                 f"store {path} was removed while a process uses it; stop everything that uses it, put the file back "
                 f"with its -wal, or restore a backup, and start again"

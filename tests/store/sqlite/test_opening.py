@@ -14,6 +14,7 @@ from pyrula_runtime.core.errors import ConfigurationError, StoreRefused, StoreUn
 from pyrula_runtime.stores.opening import open_store
 from pyrula_runtime.stores.sqlite import file_system
 from pyrula_runtime.stores.sqlite.store import SqliteStore
+from pyrula_runtime.stores.sqlite.wakes import Folder
 from tests.store.samples import new_run
 
 Opened = Callable[..., Awaitable[SqliteStore]]
@@ -131,6 +132,19 @@ async def test_no_other_store_is_made_in_the_place_of_one_that_is_in_use(opened:
     path.unlink()
     listening.close()
     await opened()  # nobody would go on working on the old one
+
+
+async def test_a_store_that_another_process_makes_and_listens_to_meanwhile_was_not_removed(
+    opened: Opened, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made_by_then(folder: Folder) -> bool:
+        path.touch()
+        return True
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(Folder, "has_listeners", made_by_then)
+        store = await opened()
+    assert await store.counts() == {}
 
 
 async def test_many_processes_may_make_the_same_new_store(opened: Opened) -> None:
