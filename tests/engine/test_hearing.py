@@ -31,7 +31,8 @@ def turned(
     journal: Sequence[Entry] = fields.pop("journal", ())
     raw = [dump_entry(entry) for entry in journal]
     inbox_len = len(inbox) if told is None else told
-    claim = claim_of(raw, now_ms=host.clock_ms, inbox=tuple(inbox), inbox_len=inbox_len)
+    skipped = fields.pop("skipped", False)
+    claim = claim_of(raw, now_ms=host.clock_ms, inbox=tuple(inbox), inbox_len=inbox_len, inbox_skipped=skipped)
     turn = Turn(claim, program(body, **fields), journal, host)
     turn.begin()
     return turn
@@ -185,3 +186,29 @@ async def test_a_signal_too_large_for_the_journal_is_an_error_in_the_body() -> N
     assert host.status is RunStatus.failed
     assert host.ended is not None
     assert host.ended.consumed == (1,)
+
+
+async def test_messages_that_the_claim_had_no_room_for_are_read_before_the_turn_waits_for_more() -> None:
+    host = FakeHost()
+    turn = turned(host, hears, told=3, skipped=True)
+    assert (host.commits, host.reading) == ([], [0])
+    turn.letters([received(2, value="a"), received(3, value="b")])  # the first was consumed long ago
+    commit = last(host)
+    assert commit.ending is not None
+    assert (commit.ending.status, commit.ending.result) == (RunStatus.completed, b'["a","b"]')
+    assert commit.consumed == (2, 3)
+
+
+async def test_of_messages_that_came_and_were_consumed_the_claim_brings_none_and_nobody_reads_them() -> None:
+    host = FakeHost()
+    turned(host, hears, told=3)
+    assert host.reading == []
+    assert wait_of(host).inbox_seen == 3
+
+
+async def test_a_claim_without_room_for_messages_of_which_all_were_consumed_waits_for_the_next() -> None:
+    host = FakeHost()
+    turn = turned(host, hears, told=3, skipped=True)
+    turn.letters([])
+    assert host.reading == [0]
+    assert wait_of(host).inbox_seen == 3
