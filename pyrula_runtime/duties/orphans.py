@@ -5,7 +5,9 @@ instead (core.locks.outage_grace): nobody could renew, so nobody is an orphan.
 
 A lock that has lapsed is found within the interval of the scan. A store may say for how long none can lapse, because no
 lock ends earlier and one that is taken now lives as long: that time comes on top of the rest. So where nothing is held
-the shards of a cluster are asked each 90 s, and not each 60, by whoever has the usual options.
+the shards of a cluster are asked each 90 s, and not each 60, by whoever has the usual options. No more than the interval
+comes on top: what the store does not know of, an effect that a dead host has left or a worker whose locks live shorter
+than here, is found within two.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ class OrphanScan:
         if self._first is not None:
             await self._first()
         quiet_ms = await scan(self._store, self._lock_ttl_ms)
-        self.round.period_s += _SURE * quiet_ms / 1000
+        self.round.period_s += min(_SURE * quiet_ms / 1000, self._interval_s)
 
 
 async def scan(store: Store, lock_ttl_ms: int) -> int:

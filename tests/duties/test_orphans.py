@@ -45,3 +45,9 @@ async def test_a_lock_taken_after_the_look_is_found_within_the_interval(store: S
     await pass_by(store, clock, rest_ms)
     await scan.act()
     assert await status_of(store, dead.token.run_id) is RunStatus.queued
+
+
+async def test_the_rest_is_two_intervals_at_most_however_long_locks_live_here(store: Store) -> None:
+    scan = OrphanScan(store, 100 * TTL_MS, INTERVAL_S)
+    await scan.act()
+    assert scan.round.period_s <= 2 * INTERVAL_S
