@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from pyrula.workflows import Schedule, WorkflowClient
+from pyrula_runtime.core.ids import run_id
 from pyrula_runtime.core.scheduling import ScheduleState
 from pyrula_runtime.scheduling.firing import fire, run_id_of
-from pyrula_runtime.scheduling.records import dump_state, timing_of
+from pyrula_runtime.scheduling.records import dump_state, new_run, timing_of
 from pyrula_runtime.stores.protocol import RunQuery, ScheduleRecord
 from pyrula_runtime.stores.valkey.address import Address
 from pyrula_runtime.stores.valkey.places import shard_of_run
@@ -71,3 +72,18 @@ async def test_a_backfill_makes_no_second_run_though_the_number_of_shards_has_ch
         assert len(more) == 20
         assert len({shard_of_run(run.run_id) for run in more}) > 3
     assert audit(address, shards=16) == []
+
+
+async def test_a_backfill_finds_the_runs_that_a_former_version_has_put_into_the_first_shard(address: Address) -> None:
+    store = await handle(address, 8)
+    end = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    nominal_ms = round((end - timedelta(hours=2)).timestamp() * 1000)
+    await put(store, (await store.schedules()).now_ms)
+    state = ScheduleState(schedule_id="report", declared=DECLARED, by="w-1", after_ms=0)
+    await store.submit(new_run(state, DECLARED, nominal_ms, run_id(nominal_ms, state.entropy(nominal_ms))))
+    async with WorkflowClient(store) as client:
+        made = await client.schedules.backfill("report", end - timedelta(hours=3), end)
+        times = await client.schedules.times("report", end - timedelta(hours=3), end)
+    assert len(times) == 3
+    assert len(made) == 2
+    assert audit(address, shards=8) == []
