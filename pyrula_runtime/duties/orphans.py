@@ -5,9 +5,9 @@ instead (core.locks.outage_grace): nobody could renew, so nobody is an orphan.
 
 A lock that has lapsed is found within the interval of the scan. A store may say for how long none can lapse, because no
 lock ends earlier and one that is taken now lives as long: that time comes on top of the rest. So where nothing is held
-the shards of a cluster are asked each 90 s, and not each 60, by whoever has the usual options. No more than the interval
-comes on top: what the store does not know of, an effect that a dead host has left or a worker whose locks live shorter
-than here, is found within two.
+the shards of a cluster are asked each 90 s, and not each 60, by whoever has the usual options. It is no more than the
+interval itself: what the store does not know of, an effect that a dead host has left or a worker whose locks live
+shorter than here, is found within two of them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 
+from pyrula_runtime.core.errors import StoreUnavailable
 from pyrula_runtime.core.status import RunEvent, RunStatus, after
 from pyrula_runtime.duties.carrying import carry
 from pyrula_runtime.engine.rounds import Round
@@ -47,11 +48,17 @@ class OrphanScan:
         self.round = Round(name="orphan scan", act=self.act, period_s=interval_s)
 
     async def act(self) -> None:
-        """Look, and rest until a lock can have lapsed so long ago."""
+        """Look, and rest until a lock can have lapsed so long ago. Raises StoreUnavailable."""
         self.round.period_s = self._interval_s  # also if the store turns out to be away
+        fault: StoreUnavailable | None = None
         if self._first is not None:
-            await self._first()
+            try:
+                await self._first()
+            except StoreUnavailable as error:
+                fault = error  # it has done what it could, and orphans elsewhere need not wait for the rest
         quiet_ms = await scan(self._store, self._lock_ttl_ms)
+        if fault is not None:
+            raise fault
         self.round.period_s += min(_SURE * quiet_ms / 1000, self._interval_s)
 
 

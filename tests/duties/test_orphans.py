@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pyrula_runtime.core.errors import StoreUnavailable
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.duties.orphans import OrphanScan
 from pyrula_runtime.stores.clock import ManualClock
@@ -51,3 +52,19 @@ async def test_the_rest_is_two_intervals_at_most_however_long_locks_live_here(st
     scan = OrphanScan(store, 100 * TTL_MS, INTERVAL_S)
     await scan.act()
     assert scan.round.period_s <= 2 * INTERVAL_S
+
+
+async def test_orphans_are_found_though_what_comes_first_could_not_all_be_done(
+    store: Store, clock: ManualClock
+) -> None:
+    async def partly() -> None:
+        raise StoreUnavailable("a node is away")
+
+    await sign_of_life(store)
+    dead = await claimed(store)
+    await pass_by(store, clock, TTL_MS + 1)
+    scan = OrphanScan(store, TTL_MS, INTERVAL_S, first=partly)
+    with pytest.raises(StoreUnavailable, match="a node is away"):
+        await scan.act()
+    assert await status_of(store, dead.token.run_id) is RunStatus.queued
+    assert scan.round.period_s == INTERVAL_S
