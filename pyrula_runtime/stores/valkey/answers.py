@@ -223,12 +223,17 @@ def record(run_id: str, reply: Sequence[Any] | None) -> p.RunRecord | None:
         priority=-(int(place) // _FRONT),
         start_at_ms=_number(start_at_ms),
         due_ms=due_ms,
-        awaits=None if hears is None else hears.decode(),
+        awaits=None if hears is None else _words(hears),
         parent=parent,
         schedule_id=schedule,
         generation=generation,
         shown=shown,
     )
+
+
+def _words(hears: bytes) -> str:
+    """For which messages a run waits; a former version has written only that it does."""
+    return "" if hears == b"1" else hears.decode()
 
 
 def counts(reply: Sequence[Any]) -> Mapping[tuple[str, RunStatus], int]:

@@ -189,3 +189,13 @@ async def test_a_message_is_given_as_it_came(store: ValkeyStore) -> None:
     await store.deliver(odd, DELIVERY)
     (letter,) = await store.read_inbox(claim.token.run_id, 0)
     assert letter == Received(seq=1, message_id=odd.message_id, name=odd.name, body=odd.body)
+
+
+async def test_of_a_wait_that_a_former_version_wrote_people_are_told_that_it_is_for_some_message(
+    store: ValkeyStore, address: Address
+) -> None:
+    claim = await suspended(store)
+    shared("valkey").ask("HSET", f"{address.tag}r:{claim.token.run_id}", "h", "1")
+    record = await store.read(claim.token.run_id)
+    assert record is not None
+    assert record.awaits == ""
