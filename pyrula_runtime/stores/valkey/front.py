@@ -68,7 +68,7 @@ class Front:
         return new_run_id(now_ms, entropy, key, self._shards.layout.count)
 
     def former_run_ids(self, now_ms: int, entropy: bytes) -> tuple[str, ...]:
-        """The ids of the same run by former numbers of shards; one counts always, as a former version had no other."""
+        """The ids of the same run by former numbers of shards, and always by one: a former version gave that."""
         former = {new_run_id(now_ms, entropy, None, count) for count in (1, *self._shards.layout.former)}
         return tuple(sorted(former - {self.new_run_id(now_ms, entropy)}))
 
