@@ -4,7 +4,8 @@ A script reaches one tag only. So what a commit does to others stands in the out
 a script's name, a tag and arguments; carrying it is running that. It is struck out once it was done. A crash between
 the two leaves it there, and it is done again: each of these scripts changes nothing the second time. Writes that are
 answered together are seen to together, page by page until nothing is left. What cannot be carried yet, because the
-shard that it strikes gives no answer or only a newer version knows what it is, keeps nothing that stands behind it.
+shard that it strikes gives no answer or only a newer version knows what it is, keeps nothing for other shards that
+stands behind it. What strikes the same shard is carried once more: a cancel finds nobody before its run is begun.
 
 A process may stand still between reading an effect and carrying it, while another one carries it, and the run that it
 begins ends and is dropped: it would be begun once more. So what was read longer ago than `FRESH_S` is read anew, and
@@ -150,11 +151,15 @@ class Outbox:
             effects = await shard.ask("outbox", page, seen, told=list)
             due = [effect for effect in effects if self._is_known(number, effect[1]) and effect[2] not in away]
             told = await asyncio.gather(*[self._carry_one(effect, read_s) for effect in due], return_exceptions=True)
-            done = [effect[0] for effect, answer in zip(due, told, strict=True) if answer is None]
+            done: list[int] = []
+            for effect, answer in zip(due, told, strict=True):
+                if answer is not None:
+                    away.setdefault(effect[2], answer)
+                elif effect[2] not in away:
+                    done.append(effect[0])
             if done:
                 await shard.ask("carried", *done, told=bool)
                 carried += len(done)
-            away |= {effect[2]: answer for effect, answer in zip(due, told, strict=True) if answer is not None}
             if len(effects) < page:
                 break
             seen = effects[-1][0]

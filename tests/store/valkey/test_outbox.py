@@ -208,6 +208,32 @@ async def test_what_cannot_be_carried_to_one_shard_keeps_nothing_behind_it_from_
     assert await store.carry(999) == 150
 
 
+async def test_a_cancel_that_came_before_its_run_could_be_begun_comes_once_more(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # a server whose memory is full begins no run, and has nobody to be cancelled
+    store = await opened(8)
+    child, sender = in_shard(store, 6), in_shard(store, 2)
+    await store.submit(sender)
+    (claim,) = await store.claim(request())
+    effects = (SubmitRun(run=child), CancelRun(run_id=child.run_id, moves=CANCELLATION))
+    await store.shard(2).commit(replace(appending(claim.token, 0, b"x"), effects=effects))  # and nobody carries
+    await store.holdings("somebody")
+    carry_one = store._outbox._carry_one
+
+    async def full(effect: Sequence[Any], read_s: float) -> None:
+        if effect[1] == b"submit":
+            raise StoreUnavailable("its memory is full")
+        await carry_one(effect, read_s)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store._outbox, "_carry_one", full)
+        with pytest.raises(StoreUnavailable, match="full"):
+            await store.carry(9)
+    assert await store.carry(9) == 2
+    await until_read(store, child.run_id, lambda record: record.cancel_requested)
+
+
 async def test_what_could_not_be_carried_is_tried_again_by_whoever_wrote_it(
     address: Address, monkeypatch: pytest.MonkeyPatch
 ) -> None:
