@@ -15,7 +15,7 @@ class Claimed:
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
-        self._open: dict[int, int] = {}  # claims that were sent and not answered
+        self._open: dict[int, int] = {}  # claims that are under way
         self._brought: dict[int, int] = {}  # how often claims have brought something since it was last seen empty
 
     def begin(self, shard: int) -> None:
@@ -29,6 +29,10 @@ class Claimed:
             self._open[shard] -= 1
             if runs:
                 self._brought[shard] = self._brought.get(shard, 0) + 1
+
+    def unanswered(self, shard: int) -> None:
+        """Nobody will know by its answer what it has brought."""
+        self.answered(shard, 1)
 
     def shards(self) -> dict[int, int]:
         """Where there may be something, with what `is_empty` wants to know."""

@@ -72,6 +72,7 @@ class Claims:
         try:
             taken = await self._shards.shard(number).claim(replace(request, limit=limit))
         except StoreUnavailable as error:
+            self._claimed.unanswered(number)
             return error
         self._claimed.answered(number, len(taken))
         self._lookout.took(number, lines, begun, all_asked=len(taken) == limit)
@@ -98,6 +99,7 @@ class Claims:
 
         def look(done: asyncio.Future[p.Committed]) -> None:
             if done.cancelled() or done.exception() is not None:
+                self._claimed.unanswered(number)
                 return
             self._claimed.answered(number, len(done.result().claims))
             if done.result().append is not p.Append.done:
