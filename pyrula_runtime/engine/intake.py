@@ -67,7 +67,12 @@ class Intake:
         journal = list(claim.journal)
         try:
             while len(journal) < claim.journal_len:
-                journal += await self._store.read_journal(claim.token.run_id, len(journal))
+                page = await self._store.read_journal(claim.token.run_id, len(journal))
+                if not page:  # a failover has lost its end, or the run is somebody else's by now and went on as new
+                    log.warning("the journal has become shorter since the claim", extra={"run_id": claim.token.run_id})
+                    self.hand_back(claim)
+                    return
+                journal += page
         except StoreUnavailable as error:
             log.warning("cannot read the journal: %s", error, extra={"run_id": claim.token.run_id})
             self.hand_back(claim)

@@ -92,3 +92,17 @@ async def test_a_journal_read_during_the_drain_begins_no_turn(tmp_path: Path, mo
     assert record is not None
     assert record.status is RunStatus.queued
     assert not flow.began.is_set()
+
+
+async def test_a_run_whose_journal_has_become_shorter_since_the_claim_goes_back(tmp_path: Path) -> None:
+    flow = Gated()
+    async with lane_at_work(tmp_path, [flow.program]) as at_work:
+        claim = await claimed(at_work)
+        at_work.lane.take([replace(claim, journal_len=1)])  # which the store does not have
+        await asyncio.to_thread(at_work.freed.get, timeout=LIMIT_S)
+        async with asyncio.timeout(LIMIT_S):
+            while (record := await at_work.store.read(claim.token.run_id)) and record.status is RunStatus.running:
+                await asyncio.to_thread(threading.active_count)
+    assert record is not None
+    assert record.status is RunStatus.queued
+    assert not flow.began.is_set()
