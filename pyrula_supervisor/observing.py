@@ -151,7 +151,7 @@ class _Watched:
         return self._tell(now_ms)
 
     def _sample(self, glance: Glance, now_ms: int, late_ms: int) -> Sample:
-        run_id, entries, since_ms = _on_lane(glance, now_ms)
+        run_id, entries, since_ms = _on_lane(glance, self.stuck, now_ms)
         self._silent_ms = now_ms - glance.watch_beat_ms if glance.watch_beat_ms else 0
         silent = self._silent_ms >= _SILENT_MS
         kept = _is_old(since_ms, now_ms, _ODD_MS) or _is_old(glance.store_lock_since_ms, now_ms, _ODD_MS)
@@ -260,17 +260,18 @@ class _Watched:
         return None if _same(told, over) else over
 
 
-def _on_lane(glance: Glance, now_ms: int) -> tuple[str, int, int]:
+def _on_lane(glance: Glance, stuck: Stuck, now_ms: int) -> tuple[str, int, int]:
     """Whose code has the lane, under which number, and since when; 0: nobody's.
 
     Code of no run is not written down. But where the watchdog is well and the lane has not answered it for a while,
-    there is some; the last answer stands for its number.
+    there is some; the last answer stands for its number. It keeps the lane until the lane answers, however late the
+    watchdog comes to ask again.
     """
     if isinstance(glance.lane, Executing):
         return glance.lane.run_id, glance.lane.entries, glance.lane.since_ms
     beat_ms = glance.lane_beat_ms or 0
-    is_kept = _is_old(beat_ms, now_ms, _SILENT_MS) and not _is_old(glance.watch_beat_ms, now_ms, _SILENT_MS)
-    return ("", beat_ms, beat_ms) if is_kept else ("", 0, 0)
+    was_asked = not _is_old(glance.watch_beat_ms, now_ms, _SILENT_MS) or (stuck.run_id, stuck.entries) == ("", beat_ms)
+    return ("", beat_ms, beat_ms) if was_asked and _is_old(beat_ms, now_ms, _SILENT_MS) else ("", 0, 0)
 
 
 def _is_old(at_ms: int | None, now_ms: int, age_ms: int) -> bool:

@@ -123,6 +123,20 @@ def test_code_of_no_run_is_seen_by_a_lane_that_does_not_answer(eye: Eye) -> None
     eye.over()
 
 
+def test_a_watchdog_that_is_late_does_not_free_a_lane_that_has_not_answered(eye: Eye) -> None:
+    eye.look()
+    eye.lane_beats = False
+    assert any(eye.looks(12))
+    eye.watch_beats = False
+    late = [event for event in eye.looks(8) if event]
+    assert all(event.stuck_ms >= 2_400 for event in late)
+    eye.watch_beats = True
+    told = [event for event in eye.looks(4) if event]
+    assert told[-1].stuck_ms >= 3_000
+    eye.lane_beats = True
+    eye.over()
+
+
 def test_a_look_that_comes_late_counts_for_nothing(eye: Eye) -> None:
     eye.look()
     eye.enters(eye.now_ms + 10)

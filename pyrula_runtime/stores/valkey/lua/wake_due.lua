@@ -5,10 +5,8 @@
 -- Law: never early; of equal times the first submitted is first; while nothing is due only `ta` is written, and if it is
 -- that already, nothing.
 local wall, mono, last = read_clock()
-if mono - last >= 1000 then
-  although_full()
-  check_rights()
-end
+although_full()
+check_rights(mono - last)
 local left, next_due = tonumber(ARGV[2]), nil
 for at = 3, #ARGV, 2 do
   local times = T .. 't:' .. ARGV[at]

@@ -19,12 +19,13 @@ local function read_clock()
   return wall, mono, last, offset
 end
 
--- Before the first write, once a second at most: a right that goes is missed for as long. Where nobody can be asked, the
--- first of all commands tells at least of itself.
-local function check_rights()
+-- To be called before the first write, with the time since the last sign of life. Of the right that locks need each call
+-- tells, by a command that changes nothing (servers before 7 can be asked in no other way); all are asked for once a second
+-- at most, so that another one that goes is missed for as long.
+local function check_rights(silence)
   call('ZADD', T .. 'a', 'XX', 0, '')
   -- uses: rights
-  check_permitted()
+  if silence >= 1000 then check_permitted() end
 end
 
 -- Gives a sign of life; at most one a second is written, and one for each time that the clock was set back: until it is
@@ -35,9 +36,9 @@ local function sign_of_life(although_full)
   local wall, mono, last, offset, was_set_back = read_clock()
   local silence = mono - last
   local is_news = last == 0 or silence >= 1000 or was_set_back
+  if although_full then call('DEL', T .. '0') end
+  check_rights(silence)
   if is_news then
-    if although_full then call('DEL', T .. '0') end
-    check_rights()
     if last > 0 and silence > tonumber(call('HGET', T .. 'c', 's') or 0) then
       call('HSET', T .. 'c', 's', silence)
     end
