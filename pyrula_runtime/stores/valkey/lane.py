@@ -1,8 +1,9 @@
 """The connection of one event loop: many callers' commands in one write, replies matched in order, nothing repeated.
 
 Everything that is called in one turn of the loop goes out together; that is the group commit, and the reason why fifty
-awaits cost one system call here and one flush of the append-only file there. A caller that leaves takes its future
-along, not its command. When the connection breaks, or owes an answer for too long, every call under way hears
+awaits cost one system call here and one flush of the append-only file there. Replies are taken a few in each turn, so
+that whoever has an answer goes on while the rest is taken: else runs that once began together would step together for
+ever, and wait together. A caller that leaves takes its future along, not its command. When the connection breaks, or owes an answer for too long, every call under way hears
 StoreUnavailable: nobody knows what became of it, and the contract says how it is repeated.
 
 The one thing sent again is a call that the server did not run because it does not know the script. Calls are in order,
@@ -43,6 +44,8 @@ from pyrula_runtime.stores.valkey.settings import Settings
 
 log = logging.getLogger(__name__)
 _READ_BYTES = 262_144
+# replies taken in one turn of the loop: fewer make more turns, more let fifty runs begin at once that wait alike
+_TAKEN_AT_ONCE = 8
 OPENS = "begin"  # the script whose refusal is the operator's to hear; who is at work already waits for better times
 
 
@@ -193,19 +196,32 @@ class Lane:
                 if len(some) < _READ_BYTES and not _pending(connection.socket):
                     break
             else:
-                self._break("the server closed it")
+                self._lose(connection, "the server closed it")
                 return
         except NOT_NOW:
             pass  # all that has come is with the parser
         except OSError as error:
-            self._break(str(error))
+            self._lose(connection, str(error))
             return
         self._settle(connection)
 
-    def _settle(self, connection: Connection) -> None:
+    def _lose(self, connection: Connection, why: str) -> None:
+        """Nothing more comes: take what has come, then give the connection up."""
+        self._settle(connection, len(self._under_way) + 1)
+        if self._connection is connection:
+            self._break(why)
+
+    def _settle(self, connection: Connection, at_once: int = _TAKEN_AT_ONCE) -> None:
+        if self._connection is not connection:
+            return
         try:
-            while (reply := connection.replies.gets()) is not NOTHING:
+            for _ in range(at_once):
+                if (reply := connection.replies.gets()) is NOTHING:
+                    break
                 self._take(reply)
+            else:
+                self.loop.call_soon(self._settle, connection, context=Context())
+                return
         except (hiredis.ProtocolError, IndexError) as error:
             self._break(f"it sent what is no reply: {error}")
             return

@@ -128,6 +128,34 @@ async def test_fifty_calls_of_one_turn_go_out_in_one_write(opened: Opened, serve
     assert reads() - before < 10  # two of them are this question's
 
 
+async def test_who_has_an_answer_goes_on_before_all_have_one(opened: Opened, address: Address) -> None:
+    """Or fifty runs that begin together would do every step together, and all of them wait for each."""
+    store = await opened(address)
+    run_id = (await store.submit(new_run())).run_id
+    went_on: list[int] = []
+    calls = [asyncio.ensure_future(store.read(run_id)) for _ in range(50)]
+
+    async def go_on(number: int) -> None:
+        await calls[number]
+        went_on.append(number)
+        if number == 0:
+            assert not calls[-1].done()
+
+    await asyncio.gather(*[go_on(number) for number in range(50)])
+    assert went_on == list(range(50))
+
+
+async def test_answers_that_came_before_the_end_of_the_connection_are_given(opened: Opened, server: Server) -> None:
+    store = await opened(server.address())
+    run_id = (await store.submit(new_run())).run_id
+    calls = [asyncio.ensure_future(store.read(run_id)) for _ in range(50)]
+    await asyncio.sleep(0)  # they are called, and go out at the end of this turn
+    await asyncio.sleep(0)
+    server.ask("PING")  # all that was sent before is answered
+    server.kill()
+    assert [record is not None for record in await asyncio.gather(*calls)] == [True] * 50
+
+
 async def test_a_reply_larger_than_any_buffer_comes_whole(opened: Opened, address: Address) -> None:
     store = await opened(address)
     claim = await claimed(store)
