@@ -3,8 +3,9 @@
 Everything that is called in one turn of the loop goes out together; that is the group commit, and the reason why fifty
 awaits cost one system call here and one flush of the append-only file there. Replies are taken a few in each turn, so
 that whoever has an answer goes on while the rest is taken: else runs that once began together would step together for
-ever, and wait together. A caller that leaves takes its future along, not its command. When the connection breaks, or owes an answer for too long, every call under way hears
-StoreUnavailable: nobody knows what became of it, and the contract says how it is repeated.
+ever, and wait together. A caller that leaves takes its future along, not its command. When the connection breaks, or
+owes an answer for too long, every call under way hears StoreUnavailable: nobody knows what became of it, and the
+contract says how it is repeated.
 
 The one thing sent again is a call that the server did not run because it does not know the script. Calls are in order,
 so from the first such reply on nothing younger is sent until all that is under way has been answered; then those that
