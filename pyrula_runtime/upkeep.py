@@ -199,7 +199,7 @@ class Upkeep:
             rest_s = max(options.timer_poll_interval_s, _RETRIAL_SHARD_S * self._store.shards)
             self._start("retrial", self._retrials.act, rest_s, self._retrials.nudge)
         self._place.health.on_doubt = nudges["beat"].set
-        self._start("beat", self._beat, _BEAT_S, nudges["beat"])
+        self._start("beat", self._beat, min(_BEAT_S, every_s), nudges["beat"])  # see core.locks.outage_grace
         self._start("box beat", self._beat_box, _BOX_BEAT_S)
 
     def _start_leases(self) -> list[Callable[[], None]]:

@@ -35,7 +35,8 @@ def block_limit_s(lock_ttl_s: float, timeout_s: float | None) -> float:
 def outage_grace(now_ms: int, last_alive_ms: int, lock_ttl_ms: int) -> bool:
     """Whether lapsed locks are the store's doing and not their holders'.
 
-    When nobody could reach the store for longer than a lock lives, every lock lapsed without its holder being at
-    fault: all of them are pushed out once by a full life instead of being reclaimed.
+    When nobody could reach the store for longer than half of a lock's life, locks that were due to be renewed have
+    lapsed, or will before their holders have found it again, and nobody is at fault: all of them are pushed out once by
+    a full life instead of being reclaimed. Whoever works gives a sign of life each third of one (`renew_every_s`).
     """
-    return now_ms - last_alive_ms > lock_ttl_ms
+    return 2 * (now_ms - last_alive_ms) > lock_ttl_ms

@@ -11,6 +11,7 @@ from itertools import count
 from pyrula_runtime.core.ids import run_id
 from pyrula_runtime.core.locks import Token
 from pyrula_runtime.core.status import DELIVERY, RunStatus
+from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import (
     Claim,
     ClaimRequest,
@@ -170,3 +171,11 @@ async def sign_of_life(store: Store) -> None:
     """What living workers do all the time."""
     await store.ping()
     await store.beat(worker("w-1"), DAY_MS)
+
+
+async def alive_for(store: Store, clock: ManualClock, ms: int) -> None:
+    """So much time passes while somebody is there."""
+    while ms > 0:
+        clock.move(step := min(ms, TTL_MS // 3))
+        await sign_of_life(store)
+        ms -= step

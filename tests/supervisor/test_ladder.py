@@ -133,7 +133,7 @@ def test_a_run_that_holds_the_gil_is_named_charged_and_put_in_quarantine(house: 
         assert (kind, evidence["step"]) == ("EventLoopBlocked", "on_lane")
         assert "match" in evidence["stack"]
         assert evidence["line"]
-        assert {each["verdict"] for each in incidents(house, "block")} <= {"held_on_cpu", "starved"}
+        assert {each["verdict"] for each in incidents(house, "block")} <= {"held_on_cpu", "held_waiting", "starved"}
         house.until(lambda: incidents(house, "quarantine"))
         for kind in ("charge", "quarantine", "death"):
             assert [each["run_id"] for each in incidents(house, kind)] == [guilty.run_id]

@@ -7,7 +7,7 @@ import pytest
 from pyrula_runtime.core.status import RunStatus
 from pyrula_runtime.stores.clock import ManualClock
 from pyrula_runtime.stores.protocol import CLEAN, Append, Dossier, Release, Store
-from tests.store.samples import TTL_MS, appending, claimed, new_run, request, sign_of_life
+from tests.store.samples import TTL_MS, alive_for, appending, claimed, new_run, request, sign_of_life
 
 QUEUED = RunStatus.queued
 
@@ -113,10 +113,10 @@ async def test_a_lock_that_has_exactly_ended_its_life_is_not_lapsed_yet(store: S
 @pytest.mark.parametrize("held_ms", [0, TTL_MS // 3, TTL_MS])
 async def test_no_lock_lapses_while_a_scan_says_that_none_does(store: Store, clock: ManualClock, held_ms: int) -> None:
     await claimed(store)
-    clock.move(held_ms)
+    await alive_for(store, clock, held_ms)
     told = await store.reclaim_lapsed(QUEUED, TTL_MS, 10)
     later = await claimed(store, "w-2")
-    clock.move(told.quiet_ms)
+    await alive_for(store, clock, told.quiet_ms)
     assert (await store.reclaim_lapsed(QUEUED, TTL_MS, 10)).run_ids == ()
     assert await lock_left(store, later.token.run_id) == TTL_MS - told.quiet_ms
 
@@ -128,10 +128,9 @@ async def test_after_an_outage_every_lock_gets_one_more_life_once(store: Store, 
     outage = await store.reclaim_lapsed(QUEUED, TTL_MS, 10)
     assert (outage.run_ids, outage.grace) == ((), True)
     assert await lock_left(store, claim.token.run_id) == TTL_MS
-    clock.move(TTL_MS // 2)
+    await alive_for(store, clock, TTL_MS // 2)
     await store.renew([claim.token], TTL_MS)
-    await sign_of_life(store)
-    clock.move(TTL_MS // 2 + 1)
+    await alive_for(store, clock, TTL_MS // 2 + 1)
     assert (await store.reclaim_lapsed(QUEUED, TTL_MS, 10)).run_ids == (dead.token.run_id,)
 
 

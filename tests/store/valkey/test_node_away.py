@@ -29,7 +29,7 @@ from pyrula_runtime.stores.valkey.route import slot_of
 from pyrula_runtime.stores.valkey.settings import Settings
 from pyrula_runtime.stores.valkey.store import ValkeyStore
 from pyrula_runtime.wire import Stage, StandIn
-from tests.store.samples import COMPLETED, DAY_MS, TTL_MS, appending, message, request
+from tests.store.samples import COMPLETED, DAY_MS, TTL_MS, alive_for, appending, message, request
 from tests.store.valkey.audit import audit
 from tests.store.valkey.away import away, persists, server_of, without_failover
 from tests.store.valkey.servers import Cluster, Server
@@ -205,9 +205,7 @@ async def test_a_scan_reclaims_on_the_other_nodes(
 ) -> None:
     there, missing = parted(token.run_id for token in await all_claimed(store))
     await store.reclaim_lapsed(RunStatus.queued, TTL_MS, 99)
-    clock.move(TTL_MS // 2 + 1)
-    await store.ping()  # a worker's sign of life
-    clock.move(TTL_MS // 2)
+    await alive_for(store, clock, TTL_MS + 1)
     with away(gone):
         with pytest.raises(StoreUnavailable):
             await orphans.scan(store, TTL_MS)
@@ -267,8 +265,8 @@ async def test_a_sign_of_life_reaches_the_other_nodes_so_that_their_locks_are_no
     there, _ = parted(token.run_id for token in await all_claimed(store))
     await store.reclaim_lapsed(RunStatus.queued, TTL_MS, 99)
     with away(gone):
-        for _ in range(2):
-            clock.move(TTL_MS * 2 // 3)
+        for _ in range(4):
+            clock.move(TTL_MS // 3)
             with pytest.raises(PartlyUnavailable):
                 await store.ping()
         lapsed, _ = await as_far_as_known(store.reclaim_lapsed(RunStatus.queued, TTL_MS, 99))

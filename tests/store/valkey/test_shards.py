@@ -22,6 +22,7 @@ from tests.store.samples import (
     COMPLETED,
     DAY_MS,
     TTL_MS,
+    alive_for,
     appending,
     message,
     new_run,
@@ -220,9 +221,7 @@ async def test_after_a_silence_of_the_server_every_lock_in_every_shard_gets_one_
     first = await store.reclaim_lapsed(RunStatus.queued, TTL_MS, 99)
     assert (first.run_ids, first.grace) == ((), True)
     assert (await store.renew([claim.token for claim in claims], TTL_MS)).lost == frozenset()
-    clock.move(TTL_MS // 2)
-    await sign_of_life(store)
-    clock.move(TTL_MS // 2 + 1)
+    await alive_for(store, clock, TTL_MS + 1)
     second = await store.reclaim_lapsed(RunStatus.queued, TTL_MS, 99)
     assert (set(second.run_ids), second.grace) == ({run.run_id for run in runs}, False)
 
