@@ -208,9 +208,13 @@ class Lane:
 
     def _lose(self, connection: Connection, why: str) -> None:
         """Nothing more comes: take what has come, then give the connection up."""
-        self._settle(connection, len(self._under_way) + 1)
+        self._settle_all(connection)
         if self._connection is connection:
             self._break(why)
+
+    def _settle_all(self, connection: Connection) -> None:
+        """Take all that has come: there may be no next turn for the rest."""
+        self._settle(connection, len(self._under_way) + 1)
 
     def _settle(self, connection: Connection, at_once: int = _TAKEN_AT_ONCE) -> None:
         if self._connection is not connection:
@@ -291,6 +295,8 @@ class Lane:
         """See whether the server still answers."""
         self._watch = None
         self._readable()  # if this loop was blocked, the answers are here and nobody is to blame
+        if self._connection is not None:
+            self._settle_all(self._connection)
         if self._connection is None:
             # a name that is looked up, a cluster whose nodes are asked one after the other: that takes its time
             self._fail_all(failures.gone(self._route.place, f"no connection within {self._settings.answer_s:g} s"))

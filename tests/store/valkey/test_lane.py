@@ -102,6 +102,14 @@ async def test_a_loop_that_was_blocked_longer_than_patience_finds_its_answers(op
     assert (await answer).run_id
 
 
+async def test_a_loop_that_is_blocked_by_the_first_answer_finds_the_others(opened: Opened, address: Address) -> None:
+    store = await opened(address, replace(QUICK, answer_s=0.5))
+    run_id = (await store.submit(new_run())).run_id
+    calls = [asyncio.ensure_future(store.read(run_id)) for _ in range(50)]
+    calls[0].add_done_callback(lambda _: bool(threading.Event().wait(1)))
+    assert [record is not None for record in await asyncio.gather(*calls)] == [True] * 50
+
+
 async def test_an_answer_reaches_who_asked_however_many_left(opened: Opened, address: Address) -> None:
     store = await opened(address)
     runs = [new_run() for _ in range(300)]
