@@ -146,7 +146,7 @@ class Batches:
 
     def _beat(self, tx: Tx, writes: list[Write]) -> None:
         if self._beaten_ms is not None:
-            recent = tx.mono_ms - self._beaten_ms < min(pulse.EVERY_MS, self.beat_every_ms)
+            recent = tx.mono_ms - self._beaten_ms < self.beat_every_ms / pulse.BUSY
             if recent or (writes and not any(write.is_alive for write in writes)):
                 return
         pulse.beat(tx)

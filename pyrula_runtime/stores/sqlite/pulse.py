@@ -16,8 +16,8 @@ from pyrula_runtime.stores.sqlite.queries import named
 from pyrula_runtime.stores.sqlite.transaction import Tx, rows
 
 SQL = named("pulse")
-EVERY_MS = 1_000  # a busy process writes its sign of life at most this often
-IDLE_MS = 10_000  # and an idle one at least this often
+IDLE_MS = 10_000  # an idle process writes its sign of life at least this often, and each third of a lock's life
+BUSY = 10  # and a busy one at most so many times as often: its last sign is then no reason to skip the next for long
 
 
 def beat(tx: Tx) -> None:

@@ -145,6 +145,25 @@ async def test_an_outage_is_not_forgotten_because_a_renewal_came_before_the_scan
     assert (await store.renew([others.token], TTL_MS)).lost == frozenset()
 
 
+@pytest.mark.parametrize("ttl_ms", [1_000, 3_000, 5_000])
+async def test_signs_of_life_in_time_are_no_outage_however_short_locks_live(
+    store: Store, clock: ManualClock, ttl_ms: int
+) -> None:
+    await store.submit(new_run())
+    await sign_of_life(store)
+    (dead,) = await store.claim(request(limit=1, ttl_ms=ttl_ms))
+    await store.reclaim_lapsed(QUEUED, ttl_ms, 10)
+    for _ in range(5):
+        for pause_ms in (ttl_ms // 3 - 1, ttl_ms * 11 // 30):  # a round's rest varies by a tenth
+            clock.move(pause_ms)
+            await sign_of_life(store)
+        await store.submit(new_run())  # others write in between
+    told = await store.reclaim_lapsed(QUEUED, ttl_ms, 10)
+    assert (told.run_ids, told.grace) == ((dead.token.run_id,), False)
+    clock.move(ttl_ms // 2 + 1)
+    assert (await store.reclaim_lapsed(QUEUED, ttl_ms, 10)).grace
+
+
 async def test_a_wall_clock_that_jumps_ends_no_lock(store: Store, clock: ManualClock) -> None:
     claim = await claimed(store)
     clock.set_wall(+3_600_000)

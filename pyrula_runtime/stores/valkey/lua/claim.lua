@@ -5,7 +5,7 @@
 -- Law: an idle claim writes nothing but that somebody waits, and is no sign of life.
 needs_memory()
 local wall, mono, last = read_clock()
-check_rights(mono - last)
+check_rights(mono, last)
 local taken = take(2, wall, mono)
 if #taken > 0 then sign_of_life() end
 return taken

@@ -2,13 +2,13 @@
 -- uses: clock
 -- KEYS[1] tag. ARGV: clock.
 -- Law: a user who lost the right to some of it does not hear that all is well. What an earlier one left is taken away. The
--- sign of life is given also where memory is full, for locks are renewed there; at most one a second is published, to
--- nobody: whoever hears it knows that his subscription stands.
+-- sign of life is given also where memory is full, for locks are renewed there; one at most of each second is published,
+-- to nobody: whoever hears it knows that his subscription stands.
 -- uses: rights
 check_permitted()
 local refused = redis.pcall('SETRANGE', T .. '0', 0, '')  -- where memory is full, as a deletion would not be
 if type(refused) == 'table' then
-  sign_of_life(true)
+  sign_of_life(true, true)
   return refused
 end
 local key = T .. 'p'
@@ -20,6 +20,6 @@ for _, write in ipairs(writes) do
   if kinds[write[1]] then call('DEL', key) end
   call(unpack(write))
 end
-local _, _, is_news = sign_of_life()
+local _, _, is_news = sign_of_life(false, true)
 call('PUBLISH', is_news and T .. 'attention' or key, is_news and '-' or '')
 return 1

@@ -7,7 +7,7 @@
 -- Law: a silence longer than half of a lock's life is nobody's fault and is answered once in every shard, whoever wrote
 -- before the scan. In one shard nothing may happen for long; so silence is measured where workers beat.
 although_full()
-local _, mono = sign_of_life()
+local _, mono = sign_of_life(false, ARGV[5] == '')
 local status, ttl, limit, outage = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local grace = false
 if outage == '' then

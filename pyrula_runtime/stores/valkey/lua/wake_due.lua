@@ -6,7 +6,7 @@
 -- that already, nothing.
 local wall, mono, last = read_clock()
 although_full()
-check_rights(mono - last)
+check_rights(mono, last)
 local left, next_due = tonumber(ARGV[2]), nil
 for at = 3, #ARGV, 2 do
   local times = T .. 't:' .. ARGV[at]
