@@ -47,6 +47,9 @@ WAITING_SLICES_LEAST = 3
 WAITING_SLICE_MS = 0.2
 # when the lane's code waits for the GIL for so long in a row, that is what keeps the worker, and no more its own block
 OTHERS_MS = 1_500
+# when it cannot be told for so long in a row, and for as long as it could before, whether a thread that was known to
+# keep the GIL has it still, that is known no more: its time would stand still, and the worker with it for ever
+NAMELESS_MS = 10_000
 _STOPPED = frozenset("Tt")
 
 
@@ -205,7 +208,7 @@ class Stuck:
     """For how long the same piece of code has kept a worker, in milliseconds that count.
 
     `run_id` and `entries` name it as the black box does. With 0 entries nobody knows whose it is, or nothing is stuck.
-    `others_ms` is for how long since then it has waited for the GIL of a thread that nobody can name. `held` is the
+    `others_ms` is for how long since then a thread that nobody can name has had the GIL, or may have. `held` is the
     last verdict by which somebody held the GIL, and `held_beat_ms` when the watchdog had run last by then.
     """
 
@@ -231,12 +234,12 @@ class Stuck:
             return replace(self, verdict=verdict)
         own, on_lane = (self.run_id, self.entries), (after.run_id, after.entries or 0)
         whose = on_lane
-        if verdict is Verdict.held_elsewhere:
+        # as long as nothing has moved since, another has it still, and not the lane
+        has_it_still = self.held is Verdict.held_elsewhere and after.watch_beat_ms == self.held_beat_ms
+        if verdict is Verdict.held_elsewhere or (has_it_still and own != on_lane):
             if holder is None and self.entries:
                 return self._set_aside(before, after, is_lanes=own == on_lane)
-            whose = holder or ("", 0)
-        elif self.held is Verdict.held_elsewhere and own != on_lane and after.watch_beat_ms == self.held_beat_ms:
-            return replace(self, verdict=self.held)  # nothing has moved since: that one has it still, and not the lane
+            verdict, whose = Verdict.held_elsewhere, holder or ("", 0)
         so_far = self.for_ms if whose == own else 0.0
         for_ms = so_far + counted_ms(before, after)
         now = Stuck(run_id=whose[0], entries=whose[1], for_ms=for_ms, verdict=verdict)
@@ -259,11 +262,12 @@ class Stuck:
     def _set_aside(self, before: Sample, after: Sample, *, is_lanes: bool) -> Stuck:
         """A thread that this look could not name keeps the GIL, and known code was stuck before.
 
-        If that is not the lane's it may have the GIL still. If it is, it goes on as little as before: its block is
-        neither over nor longer, until so much has come together that the other thread is what keeps the worker.
+        If that is the lane's, it goes on as little as before: its block is neither over nor longer, until so much has
+        come together that the other thread is what keeps the worker. If it is not, it may have the GIL still, and wait
+        with it; but it is not known to, and when that has been so for long, nobody is.
         """
-        others_ms = self.others_ms + counted_ms(before, after) if is_lanes else 0.0
-        if others_ms >= OTHERS_MS:
+        others_ms = self.others_ms + counted_ms(before, after)
+        if others_ms >= (OTHERS_MS if is_lanes else max(NAMELESS_MS, self.for_ms)):
             return Stuck(for_ms=others_ms, verdict=Verdict.held_elsewhere)._hold(after)
         return replace(self, verdict=Verdict.held_elsewhere, others_ms=others_ms)._hold(after)
 
