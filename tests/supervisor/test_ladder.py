@@ -24,6 +24,12 @@ POLICY = {"lock_ttl_ms": 3_000, "block_warn_ms": 1_250, "replace_after_ms": 2_00
 BEGUN = "Path(f'{os.getpid()}.begun').touch()\n"
 FREE = "while not Path('free').exists(): time.sleep(0.01)"
 REGEX = "re.match('(a+)+b', 'a' * 64)"
+# whoever takes the GIL in the middle of a write of its process is ended sooner, see below
+BETWEEN_WRITES = """
+from pyrula_runtime.stores.sqlite import write_lock
+for lock in write_lock._registry.values():
+    with lock.held(): pass
+"""
 KEEPS_LOCK = """
 from pyrula_runtime.stores.sqlite import write_lock
 [lock] = write_lock._registry.values()
@@ -121,7 +127,7 @@ def test_a_block_is_named_and_a_surge_takes_over(house: Household) -> None:
 def test_a_run_that_holds_the_gil_is_named_charged_and_put_in_quarantine(house: Household) -> None:
     house.ready()
     with house.client() as client:
-        guilty = client.submit("lane", {"code": BEGUN + REGEX})
+        guilty = client.submit("lane", {"code": BEGUN + BETWEEN_WRITES + REGEX})
         stuck = begun(house)
         told = house.said(rf"\(pid {stuck}\) is blocked for (\S+) s with the GIL held by run (\S+) \(lane, .* at (.+)$")
         assert float(told[1]) >= 1.25
@@ -145,7 +151,7 @@ def test_a_run_that_holds_the_gil_is_named_charged_and_put_in_quarantine(house: 
 def test_a_thread_that_holds_the_gil_is_told_from_the_lane(tmp_path: Path) -> None:
     with hurried(tmp_path, procs=1) as house, house.client() as client:
         house.ready(1)
-        guilty = client.submit("thread", {"code": BEGUN + REGEX})
+        guilty = client.submit("thread", {"code": BEGUN + BETWEEN_WRITES + REGEX})
         stuck = begun(house)
         told = house.said(rf"\(pid {stuck}\) is blocked for .* with the GIL held by run (\S+) \(thread, .* at (.+)$")
         assert (told[1], "in_thread" in told[2]) == (guilty.run_id, True)
@@ -158,7 +164,7 @@ def test_a_thread_that_holds_the_gil_is_told_from_the_lane(tmp_path: Path) -> No
 def test_an_isolated_turn_that_holds_the_gil_is_told_from_the_lane(tmp_path: Path) -> None:
     with hurried(tmp_path, procs=1, app=APP + WAITING + APART) as house, house.client() as client:
         house.ready(1)
-        guilty = client.submit("apart", {"code": BEGUN + REGEX})
+        guilty = client.submit("apart", {"code": BEGUN + BETWEEN_WRITES + REGEX})
         stuck = begun(house)
         told = house.said(rf"\(pid {stuck}\) is blocked for .* with the GIL held by run (\S+) \(apart, step on_lane\)")
         assert told[1] == guilty.run_id
@@ -214,7 +220,7 @@ def test_innocents_of_a_stuck_lane_go_on_elsewhere_uncharged(tmp_path: Path, cod
         innocents = [client.submit("waiting", {"seconds": 60}) for _ in range(3)]
         house.until(lambda: [row["turns_running"] for row in house.children(role="worker")] == [3])
         (tmp_path / "soon").touch()
-        client.submit("lane", {"code": BEGUN + code})
+        client.submit("lane", {"code": BEGUN + BETWEEN_WRITES + code})
         stuck = begun(house)
         house.said(rf"3 runs of worker 0 \(pid {stuck}\) were handed back, uncharged")
         for each in innocents:
