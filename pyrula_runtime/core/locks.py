@@ -35,8 +35,8 @@ def block_limit_s(lock_ttl_s: float, timeout_s: float | None) -> float:
 def outage_grace(now_ms: int, last_alive_ms: int, lock_ttl_ms: int) -> bool:
     """Whether lapsed locks are the store's doing and not their holders'.
 
-    When nobody could reach the store for longer than half of a lock's life, locks that were due to be renewed have
-    lapsed, or will before their holders have found it again, and nobody is at fault: all of them are pushed out once by
-    a full life instead of being reclaimed. Whoever works gives a sign of life each third of one (`renew_every_s`).
+    Locks are renewed each third of their life (`renew_every_s`), and so often whoever works gives a sign of life. When
+    nobody could reach the store for longer than the other two thirds, those that were due have lapsed, and nobody is at
+    fault: all of them are pushed out once by a full life instead of being reclaimed.
     """
-    return 2 * (now_ms - last_alive_ms) > lock_ttl_ms
+    return 3 * (now_ms - last_alive_ms) > 2 * lock_ttl_ms

@@ -71,7 +71,7 @@ async def scan(store: Store, lock_ttl_ms: int) -> int:
         to_status = after(RunStatus.running, RunEvent.release)
         lapsed, fault = await as_far_as_known(store.reclaim_lapsed(to_status, lock_ttl_ms, _PAGE))
         if lapsed.grace:
-            log.warning("nobody reached the store for half of a lock's life: every lock gets one more")
+            log.warning("nobody reached the store for two thirds of a lock's life: every lock gets one more")
         if lapsed.run_ids:
             log.warning("%d runs had lost their worker and go on: %s", len(lapsed.run_ids), ", ".join(lapsed.run_ids))
         if len(lapsed.run_ids) < _PAGE:

@@ -2,7 +2,7 @@
 
 Two questions are answered by it. Is another host using this file? (The counter moves.) And: did locks lapse because
 their holders died, or because nobody could reach the store? Any write of any process is a sign of life, and a process
-whose store is open gives one at least every third of a lock's life. A silence longer than half of one is therefore an
+whose store is open gives one at least every third of a lock's life. A silence longer than two thirds is therefore an
 outage (full disk, suspended VM, nobody there), and then the next scan grants every lock a life instead of reclaiming.
 The silence is kept until a scan has heard of it, since after an outage a renewal may well come before the scan.
 """

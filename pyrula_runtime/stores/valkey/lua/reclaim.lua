@@ -4,8 +4,8 @@
 -- says where it is measured: its number and a count.
 -- Result: {1 for grace, ids of the runs reclaimed, longest lapsed first, count of the outages measured here, effects to be
 -- carried, milliseconds in which no lock lapses: none that is held now, nor one of that ttl that is taken later}.
--- Law: a silence longer than half of a lock's life is nobody's fault and is answered once in every shard, whoever wrote
--- before the scan. In one shard nothing may happen for long; so silence is measured where workers beat.
+-- Law: a silence longer than two thirds of a lock's life is nobody's fault and is answered once in every shard, whoever
+-- wrote before the scan. In one shard nothing may happen for long; so silence is measured where workers beat.
 although_full()
 local _, mono = sign_of_life(false, ARGV[5] == '')
 local status, ttl, limit, outage = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
@@ -13,7 +13,7 @@ local grace = false
 if outage == '' then
   local silence = tonumber(call('HGET', T .. 'c', 's') or 0)
   if silence > 0 then call('HSET', T .. 'c', 's', 0) end
-  grace = 2 * silence > ttl  -- see core.locks.outage_grace
+  grace = 3 * silence > 2 * ttl  -- see core.locks.outage_grace
   if grace then call('HINCRBY', T .. 'c', 'g', 1) end
 else
   local known = call('HGET', T .. 'c', 'h')
