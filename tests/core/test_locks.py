@@ -17,9 +17,7 @@ def test_two_renewals_may_be_lost_before_a_lock_lapses() -> None:
     assert not outage_grace(round(1.1 * renew_every_s(30) * 1000), 0, 30_000), "no round is that late by itself"
 
 
-@pytest.mark.parametrize(
-    ("silence_ms", "grace"), [(0, False), (20_000, False), (20_001, True), (10 * TTL_MS, True)]
-)
+@pytest.mark.parametrize(("silence_ms", "grace"), [(0, False), (20_000, False), (20_001, True), (10 * TTL_MS, True)])
 def test_grace_needs_a_silence_in_which_a_lock_may_have_lapsed(silence_ms: int, grace: object) -> None:
     alive_ms = 1_700_000_000_000
     assert outage_grace(alive_ms + silence_ms, alive_ms, TTL_MS) is grace
