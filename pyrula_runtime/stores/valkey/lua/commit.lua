@@ -4,8 +4,8 @@
 -- status of the ending ('' none), how it ends ('over', 'wait', 'again', '' otherwise), outcome (two letters: result and
 -- error, + given, - not), result, error, number of entries, entries, length of a request, request (see take). Then for a
 -- wait: due ('' none), number of the last message seen ('' hears of none), status when it has come, 1 if a cancel was
--- seen, which messages it waits for, in words; for again: input. Then perhaps: number of messages consumed, their numbers, 1 if something is shown, what, number
--- of facts, facts, effects (see effects).
+-- seen, which messages it waits for, in words; for again: input. Then perhaps: number of messages consumed, their
+-- numbers, 1 if something is shown, what, number of facts, facts, effects (see effects).
 -- Result: as of append, then perhaps claims.
 -- Law: a position is written once, under a living token; a repeated call changes nothing. An ending does not want memory,
 -- but takes no successor where it is full. What a run waits for is looked at once more in the write that suspends it.
