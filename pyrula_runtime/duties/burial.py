@@ -17,6 +17,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from pyrula_runtime import stacks
@@ -114,9 +115,9 @@ class Burial:
             self._half_known.add(incarnation)  # also later: what is left then was not alone
         freed = await self._free(incarnation, holdings, finding)
         # and what its last writes do to other runs
-        for rest in (self._store.give_up_leases(incarnation), carry(self._store)):
+        for rest in (partial(self._store.give_up_leases, incarnation), partial(carry, self._store)):
             try:
-                await rest
+                await rest()
             except StoreUnavailable as error:
                 fault = fault or error
         if fault is not None:
