@@ -24,6 +24,20 @@ LIMIT_S = 20.0
 Said = TypeVar("Said")
 
 
+def open_files(pid: int) -> dict[int, str]:
+    """What a process has open by descriptor; one that is closed meanwhile is left out."""
+    files = {}
+    for fd in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            files[int(fd.name)] = os.readlink(fd)
+    return files
+
+
+def sockets_of(pid: int) -> set[str]:
+    """The sockets that a process has open."""
+    return {name for name in open_files(pid).values() if name.startswith("socket:")}
+
+
 def environ_of(folder: Path) -> dict[str, str]:
     """An environment in which nothing of the person who runs the tests is seen."""
     (folder / "run").mkdir(mode=0o700, exist_ok=True)

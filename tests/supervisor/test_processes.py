@@ -17,7 +17,7 @@ import pytest
 from pyrula_runtime.blackbox import read_box
 from pyrula_runtime.blackbox.layout import box_path
 from tests.supervisor.household import household
-from tests.supervisor.lines import LIMIT_S, environ_of
+from tests.supervisor.lines import LIMIT_S, environ_of, open_files, sockets_of
 
 AT_THE_GATE = "Path('begun').touch()\nwhile not Path('go').exists(): time.sleep(0.01)"
 NOT_FOR_CHILDREN = {
@@ -43,10 +43,6 @@ def masks(pid: int) -> dict[str, int]:
     return {name: int(value, 16) & ~(3 << 31) for name, value in pairs if name in ("SigBlk", "SigIgn")}
 
 
-def open_files(pid: int) -> dict[int, str]:
-    return {int(fd.name): os.readlink(fd) for fd in Path(f"/proc/{pid}/fd").iterdir()}
-
-
 def test_children_inherit_nothing_that_is_not_theirs(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     pipe = os.readlink(f"/proc/self/fd/{writer}")
@@ -56,7 +52,7 @@ def test_children_inherit_nothing_that_is_not_theirs(tmp_path: Path) -> None:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             pids = house.ready()
             assert pipe in open_files(house.pid).values()
-            sockets = {name for name in open_files(house.pid).values() if name.startswith("socket:")}
+            sockets = sockets_of(house.pid)
             for row in house.children():
                 pid = row["pid"]
                 assert pipe not in (files := open_files(pid)).values()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.supervisor.household import APP, Household, children_of, gone, household
+from tests.supervisor.lines import sockets_of
 from tests.supervisor.sites import SupervisedSite
 
 THREAD = "\nimport threading\nthreading.Thread(target=threading.Event().wait, daemon=True, name='exporter').start()\n"
@@ -26,11 +27,6 @@ def site(tmp_path: Path) -> Iterator[SupervisedSite]:
 def template_of(house: Household) -> int:
     """The pid of the template that has become ready."""
     return int(house.said(r"template \(pid (\d+)\) is ready")[1])
-
-
-def sockets_of(pid: int) -> set[str]:
-    folder = Path(f"/proc/{pid}/fd")
-    return {name for fd in folder.iterdir() if (name := os.readlink(fd)).startswith("socket:")}
 
 
 def test_workers_are_forks_and_children_of_the_supervisor(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from pyrula.workflows import WorkflowClient
 from pyrula_runtime import kernel, stacks
 from pyrula_runtime.stores.opening import open_store
 from pyrula_runtime.wire import CannotStart, Drain, Fork, Hello, Ready, Role, Start
-from tests.supervisor.lines import LIMIT_S, Line, Lines, start_of
+from tests.supervisor.lines import LIMIT_S, Line, Lines, open_files, sockets_of, start_of
 
 APP = '''
 """Workflows that tell what kind of process they are in."""
@@ -126,12 +126,6 @@ async def place(tmp_path: Path) -> AsyncIterator[Place]:
     await made.store.close()
 
 
-def sockets_of(pid: int) -> set[str]:
-    """The sockets that a process has open."""
-    folder = Path(f"/proc/{pid}/fd")
-    return {name for fd in folder.iterdir() if (name := os.readlink(fd)).startswith("socket:")}
-
-
 def written_to(path: Path) -> str:
     """A whole stack, once it is there."""
     deadline = time.monotonic() + LIMIT_S
@@ -162,7 +156,7 @@ async def test_a_fork_has_no_descriptor_of_the_template_or_of_another_fork(place
     assert len(own[0]) == 1
     assert sum(map(len, own)) == len(set().union(*own))
     for worker in workers:
-        files = {os.readlink(fd) for fd in Path(f"/proc/{worker.pid}/fd").iterdir()}
+        files = set(open_files(worker.pid).values())
         assert not {each for each in files if each.endswith("template.stack") or each.startswith("pipe:")}
 
 
