@@ -26,6 +26,7 @@ from pyrula_runtime.blackbox.peephole import Glance, Peephole
 from pyrula_runtime.core.standstill import (
     MOVING,
     NOT_STUCK,
+    LaneKept,
     Sample,
     Stuck,
     ThreadSample,
@@ -151,7 +152,7 @@ class _Watched:
         return self._tell(now_ms)
 
     def _sample(self, glance: Glance, now_ms: int, late_ms: int) -> Sample:
-        run_id, entries, since_ms = _on_lane(glance, self.stuck, now_ms)
+        run_id, entries, since_ms = _on_lane(glance, self.stuck.lane, now_ms)
         self._silent_ms = now_ms - glance.watch_beat_ms if glance.watch_beat_ms else 0
         silent = self._silent_ms >= _SILENT_MS
         kept = _is_old(since_ms, now_ms, _ODD_MS) or _is_old(glance.store_lock_since_ms, now_ms, _ODD_MS)
@@ -202,7 +203,7 @@ class _Watched:
             self._is_lanes = self._unknown = False
         elif verdict is Verdict.held_elsewhere:
             self._unknown = True
-        self._unknown = self._unknown and not (self._whose or self._is_lanes)
+        self._unknown = self._unknown and not (self.stuck.entries or self._is_lanes)
 
     def _keep_lock(self, since_ms: int, before: Sample, sample: Sample) -> None:
         """Count how long it has kept this lock of the store while nobody could make it let go.
@@ -260,7 +261,7 @@ class _Watched:
         return None if _same(told, over) else over
 
 
-def _on_lane(glance: Glance, stuck: Stuck, now_ms: int) -> tuple[str, int, int]:
+def _on_lane(glance: Glance, kept: LaneKept, now_ms: int) -> tuple[str, int, int]:
     """Whose code has the lane, under which number, and since when; 0: nobody's.
 
     Code of no run is not written down. But where the watchdog is well and the lane has not answered it for a while,
@@ -270,7 +271,7 @@ def _on_lane(glance: Glance, stuck: Stuck, now_ms: int) -> tuple[str, int, int]:
     if isinstance(glance.lane, Executing):
         return glance.lane.run_id, glance.lane.entries, glance.lane.since_ms
     beat_ms = glance.lane_beat_ms or 0
-    was_asked = not _is_old(glance.watch_beat_ms, now_ms, _SILENT_MS) or (stuck.run_id, stuck.entries) == ("", beat_ms)
+    was_asked = not _is_old(glance.watch_beat_ms, now_ms, _SILENT_MS) or (kept.run_id, kept.entries) == ("", beat_ms)
     return ("", beat_ms, beat_ms) if was_asked and _is_old(beat_ms, now_ms, _SILENT_MS) else ("", 0, 0)
 
 

@@ -2,8 +2,8 @@
 
 Whoever looks takes a sample of the worker every now and then: what its black box says, and what the kernel says of its
 threads. Two samples in a row make a verdict about the time between them, by one table (`classify`); verdicts in a row
-make the time for which the same piece of code has kept the lane (`Stuck`), and in it only such time counts as the
-worker had the chance to run.
+make the time for which the same piece of code has kept the lane, or the GIL (`Stuck`), and in it only such time counts
+as the worker had the chance to run.
 
 **Signs.** A thread that computes has CPU time. One that wants a CPU and gets none has time in the run queue. One that
 wants the GIL and does not get it wakes up every few milliseconds to ask for it, so the kernel gives it hundreds of
@@ -13,7 +13,8 @@ nothing. Where the kernel says nothing of threads (not Linux) nobody is found to
 
 **Whose fault.** Code that has the lane all the time blocks it, whatever for, unless its thread waits for the GIL like
 the watchdog: then another thread has it. Which one, only CPU time tells (`gil_holder`): a thread that sleeps may do so
-by right. If it cannot be told, nobody is accused.
+by right. If it cannot be told, nobody is accused. Then two pieces of code keep the worker, each with a time of its own:
+that of the lane's stands still meanwhile and goes on afterwards, so that nobody is let off for what others do.
 
 **What may go wrong.** Collections and waits in the run queue are known as sums, so they are subtracted from the span in
 which they end or go on; a span in which the worker was stopped at either end is struck out as a whole.
@@ -45,11 +46,14 @@ WAITING_SLICES_PER_MS = 1 / 25
 WAITING_SLICES_LEAST = 3
 # and only looks whether it is free, for some hundredths of a ms: computing on a busy host gives as many slices, longer
 WAITING_SLICE_MS = 0.2
-# when the lane's code waits for the GIL for so long in a row, that is what keeps the worker, and no more its own block
+# when a thread that nobody can name has had the GIL for so long in a row, it is taken for what keeps the worker
 OTHERS_MS = 1_500
 # when it cannot be told for so long in a row, and for as long as it could before, whether a thread that was known to
 # keep the GIL has it still, that is known no more: its time would stand still, and the worker with it for ever
 NAMELESS_MS = 10_000
+# where a thread has just had the GIL for MUTE_MS or longer, others may have it for less, unseen: then code that asks
+# for it in vain looks like code that keeps the lane, until there was no such thread for so long
+UNSEEN_MS = 5_000
 _STOPPED = frozenset("Tt")
 
 
@@ -204,26 +208,108 @@ def gil_holder(span_ms: int, threads: Mapping[int, tuple[ThreadSample, ThreadSam
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stuck:
-    """For how long the same piece of code has kept a worker, in milliseconds that count.
+class LaneKept:
+    """Whose code has the lane, and for how long: until another thread had the GIL last, and since then; ms that count.
 
-    `run_id` and `entries` name it as the black box does. With 0 entries nobody knows whose it is, or nothing is stuck.
-    `others_ms` is for how long since then a thread that nobody can name has had the GIL, or may have. `held` is the
-    last verdict by which somebody held the GIL, and `held_beat_ms` when the watchdog had run last by then.
+    0 entries: nobody's.
+    """
+
+    run_id: str = ""
+    entries: int = 0
+    former_ms: float = 0.0
+    since_ms: float = 0.0
+
+    @property
+    def for_ms(self) -> float:
+        """The one on top of the other, but for code that may have waited for the GIL since."""
+        if self.since_ms >= UNSEEN_MS:
+            return self.former_ms + self.since_ms
+        return max(self.former_ms, self.since_ms)
+
+    def at(self, look: Sample) -> LaneKept:
+        """The same if that look found the same code, else that."""
+        found = (look.run_id, look.entries or 0)
+        return self if found == (self.run_id, self.entries) else LaneKept(run_id=found[0], entries=found[1])
+
+    def more(self, ms: float) -> LaneKept:
+        """It goes on."""
+        return replace(self, since_ms=self.since_ms + ms)
+
+    def interrupted(self) -> LaneKept:
+        """Another thread has the GIL: what came together before neither grows nor is lost."""
+        return replace(self, former_ms=self.for_ms, since_ms=0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GilKept:
+    """Whose code on a thread other than the lane's has the GIL, and for how long; ms that count.
+
+    0 entries: nobody can tell. `nameless_ms` is for how long it has been so since it could be told last.
     """
 
     run_id: str = ""
     entries: int = 0
     for_ms: float = 0.0
+    nameless_ms: float = 0.0
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether there is such a thread: one look that cannot name it may be wrong."""
+        return bool(self.entries) or self.for_ms >= OTHERS_MS
+
+    def more(self, holder: tuple[str, int] | None, ms: float) -> GilKept:
+        """It goes on, by this holder's doing, or by that of one that this look could not name.
+
+        One that was known may have the GIL still, and wait with it; but it is not known to, and when that has been so
+        for long, nobody is.
+        """
+        if holder is not None:
+            so_far = self.for_ms if holder == (self.run_id, self.entries) else 0.0
+            return GilKept(run_id=holder[0], entries=holder[1], for_ms=so_far + ms)
+        if not self.entries:
+            return replace(self, for_ms=self.for_ms + ms)
+        nameless_ms = self.nameless_ms + ms
+        if nameless_ms >= max(NAMELESS_MS, self.for_ms):
+            return GilKept(for_ms=nameless_ms)
+        return replace(self, nameless_ms=nameless_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stuck:
+    """What has kept a worker, and for how long: its lane, and beside that a thread that has the GIL.
+
+    Each has a count of its own; `run_id`, `entries` and `for_ms` are of the longer one, named as the black box does.
+    With 0 entries nobody knows whose it is, or nothing is stuck. `held` is the last verdict by which somebody held the
+    GIL, and `held_beat_ms` when the watchdog had run last by then.
+    """
+
     verdict: Verdict = Verdict.healthy
-    others_ms: float = 0.0
+    lane: LaneKept = LaneKept()
+    gil: GilKept = GilKept()
     held: Verdict | None = None
     held_beat_ms: int | None = None
+
+    @property
+    def run_id(self) -> str:
+        return self._longer.run_id
+
+    @property
+    def entries(self) -> int:
+        return self._longer.entries
+
+    @property
+    def for_ms(self) -> float:
+        return self._longer.for_ms
 
     @property
     def mute(self) -> bool:
         """Whether no thread of the worker can speak for it."""
         return self.verdict in MUTE
+
+    @property
+    def _longer(self) -> LaneKept | GilKept:
+        is_gils = self.gil.for_ms > self.lane.for_ms and (self.gil.is_sure or not self.lane.for_ms)
+        return self.gil if is_gils else self.lane
 
     def then(self, before: Sample, after: Sample, holder: tuple[str, int] | None = None) -> Stuck:
         """What is stuck after one more look. `holder` has the GIL, if that is not the lane and it is known."""
@@ -232,17 +318,12 @@ class Stuck:
             return replace(NOT_STUCK, verdict=verdict)
         if verdict not in COUNTING:
             return replace(self, verdict=verdict)
-        own, on_lane = (self.run_id, self.entries), (after.run_id, after.entries or 0)
-        whose = on_lane
-        # as long as nothing has moved since, another has it still, and not the lane
-        has_it_still = self.held is Verdict.held_elsewhere and after.watch_beat_ms == self.held_beat_ms
-        if verdict is Verdict.held_elsewhere or (has_it_still and own != on_lane):
-            if holder is None and self.entries:
-                return self._set_aside(before, after, is_lanes=own == on_lane)
-            verdict, whose = Verdict.held_elsewhere, holder or ("", 0)
-        so_far = self.for_ms if whose == own else 0.0
-        for_ms = so_far + counted_ms(before, after)
-        now = Stuck(run_id=whose[0], entries=whose[1], for_ms=for_ms, verdict=verdict)
+        lane, ms = self.lane.at(after), counted_ms(before, after)
+        if verdict is Verdict.held_elsewhere or self._has_it_still(after):
+            gil = self.gil.more(holder, ms)
+            lane = lane.interrupted() if gil.is_sure else lane
+            return Stuck(verdict=Verdict.held_elsewhere, lane=lane, gil=gil)._hold(after)
+        now = Stuck(verdict=verdict, lane=lane.more(ms))
         return now._hold(after) if now.mute else now
 
     def _verdict(self, before: Sample, after: Sample) -> Verdict:
@@ -256,20 +337,13 @@ class Stuck:
         rests = verdict is Verdict.healthy and after.entries == 0 and _Between(before, after).lane.only_looks
         return self.held if rests or verdict is Verdict.blocked else verdict
 
+    def _has_it_still(self, after: Sample) -> bool:
+        """Whether nothing has moved since another thread was what kept the worker: it has the GIL, not the lane."""
+        is_held = self.held is Verdict.held_elsewhere and after.watch_beat_ms == self.held_beat_ms
+        return is_held and self._longer is self.gil
+
     def _hold(self, after: Sample) -> Stuck:
         return replace(self, held=self.verdict, held_beat_ms=after.watch_beat_ms)
-
-    def _set_aside(self, before: Sample, after: Sample, *, is_lanes: bool) -> Stuck:
-        """A thread that this look could not name keeps the GIL, and known code was stuck before.
-
-        If that is the lane's, it goes on as little as before: its block is neither over nor longer, until so much has
-        come together that the other thread is what keeps the worker. If it is not, it may have the GIL still, and wait
-        with it; but it is not known to, and when that has been so for long, nobody is.
-        """
-        others_ms = self.others_ms + counted_ms(before, after)
-        if others_ms >= (OTHERS_MS if is_lanes else max(NAMELESS_MS, self.for_ms)):
-            return Stuck(for_ms=others_ms, verdict=Verdict.held_elsewhere)._hold(after)
-        return replace(self, verdict=Verdict.held_elsewhere, others_ms=others_ms)._hold(after)
 
 
 NOT_STUCK = Stuck()

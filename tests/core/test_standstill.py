@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -13,6 +14,10 @@ from pyrula_runtime.core.standstill import (
     MOVING,
     MUTE,
     NOT_STUCK,
+    OTHERS_MS,
+    UNSEEN_MS,
+    GilKept,
+    LaneKept,
     Sample,
     Stuck,
     ThreadSample,
@@ -210,9 +215,8 @@ def watched(series: list[Sample], holder: tuple[str, int] | None = None) -> Stuc
 
 
 def test_time_adds_up_while_the_same_code_has_the_lane() -> None:
-    assert watched(looks(after(), after(), after())) == Stuck(
-        run_id="R", entries=7, for_ms=3_000, verdict=Verdict.blocked
-    )
+    stuck = watched(looks(after(), after(), after()))
+    assert (stuck.run_id, stuck.entries, stuck.for_ms, stuck.verdict) == ("R", 7, 3_000, Verdict.blocked)
 
 
 @pytest.mark.parametrize(("since_ms", "counted"), [(10_400, 600), (9_000, 0), (11_000, 0)])
@@ -241,8 +245,9 @@ def test_progress_frees() -> None:
 
 
 def test_the_next_code_starts_from_nothing() -> None:
-    stuck = Stuck(run_id="R0", entries=3, for_ms=60_000)
-    assert stuck.then(BEFORE, after()) == Stuck(run_id="R", entries=7, for_ms=1_000, verdict=Verdict.blocked)
+    stuck = Stuck(lane=LaneKept(run_id="R0", entries=3, since_ms=60_000))
+    assert stuck.then(BEFORE, after()) == watched(looks(after()))
+    assert stuck.then(BEFORE, after()).for_ms == 1_000
 
 
 def test_the_time_goes_on_when_the_gil_is_held() -> None:
@@ -265,7 +270,7 @@ def test_time_of_an_unknown_holder_counts_against_nobody_else() -> None:
     assert (nobody.run_id, nobody.entries, nobody.for_ms, nobody.mute) == ("", 0, 1_990, True)
     first, second = looks(HELD_ELSEWHERE)
     assert nobody.then(first, second, ("T", 9)).for_ms == 995
-    later = Stuck(run_id="T", entries=9, for_ms=5_000).then(first, second)
+    later = Stuck(gil=GilKept(run_id="T", entries=9, for_ms=5_000)).then(first, second)
     assert (later.run_id, later.entries, later.for_ms, later.mute) == ("T", 9, 5_000, True)
 
 
@@ -330,6 +335,49 @@ def test_a_block_is_not_over_because_its_code_waits_for_the_gil(times: int, name
     """One such look may be wrong; but a thread that nobody can name is not to hide behind a known block for ever."""
     stuck = watched(silent(HELD_BY_LANE, *[WAITS_FOR_GIL] * times, HELD_BY_LANE))
     assert (stuck.run_id, stuck.for_ms, stuck.mute) == (named, for_ms, True)
+
+
+BRIEFLY = [("T", 9), None]
+ASIDE = [WAITS_FOR_GIL] * 2  # longer than OTHERS_MS
+
+
+@pytest.mark.parametrize("holder", BRIEFLY)
+def test_a_block_keeps_its_own_count_beside_threads_that_have_the_gil_for_a_while(
+    holder: tuple[str, int] | None,
+) -> None:
+    """Code that sleeps in a loop has the GIL free, and waits for it when another has it."""
+    stuck, for_ms = NOT_STUCK, 0.0
+    for before, sample in pairwise(looks(*([after()] * 10 + ASIDE) * 9, *[after()] * 5)):
+        stuck = stuck.then(before, sample, holder)
+        assert stuck.for_ms >= for_ms, "nothing goes on meanwhile"
+        for_ms = stuck.for_ms
+        assert (stuck.run_id, stuck.entries) == ("R", 7)
+    assert for_ms == 95_000
+
+
+@pytest.mark.parametrize("holder", BRIEFLY)
+def test_a_thread_that_has_the_gil_is_what_keeps_a_blocked_lane_once_it_has_done_so_for_longer(
+    holder: tuple[str, int] | None,
+) -> None:
+    stuck = watched(looks(*[after()] * 10, *[WAITS_FOR_GIL] * 10), holder)
+    assert (stuck.run_id, stuck.for_ms, stuck.verdict) == ("R", 10_000, Verdict.held_elsewhere)
+    stuck = watched(looks(*[after()] * 10, *[WAITS_FOR_GIL] * 11), holder)
+    assert (stuck.run_id, stuck.entries, stuck.for_ms) == (*(holder or ("", 0)), 11 * 995)
+
+
+@pytest.mark.parametrize("holder", BRIEFLY)
+@pytest.mark.parametrize("seed", range(5))
+def test_code_that_waits_for_the_gil_again_and_again_has_not_blocked_the_lane(
+    seed: int, holder: tuple[str, int] | None
+) -> None:
+    """Some of the times for which another has it are too short to be seen, or are seen at their end."""
+    chance = random.Random(seed)
+    series = [sample for _ in range(200) for sample in [after()] * chance.randint(1, 4) + ASIDE]
+    stuck = NOT_STUCK
+    for before, sample in pairwise(looks(*series)):
+        stuck = stuck.then(before, sample, holder)
+        assert stuck.lane.for_ms < UNSEEN_MS
+    assert OTHERS_MS < 2 * SPAN_MS < UNSEEN_MS
 
 
 SLEEPS, WAITS, SPINS = ((BEFORE.lane, used(BEFORE.lane, *use)) for use in (("S", 0, 0, 0), WANTS_GIL, COMPUTES))
