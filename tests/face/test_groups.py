@@ -1,6 +1,7 @@
-"""Tests of one `xdist_group` run in one process: pytest 9.2 no longer tells the groups to pytest-xdist, and nobody says so.
+"""Tests of one `xdist_group` run in one process.
 
-Then every process would start a cluster of its own, and those who keep a processor would keep both.
+There are versions of pytest that no longer tell the groups to pytest-xdist, and nobody says so: every process starts a
+cluster of its own then, and those who keep a processor keep both.
 """
 
 from __future__ import annotations
