@@ -5,8 +5,10 @@ BIN = .venv/bin
 PYTEST = $(BIN)/python -m pytest -q
 # The box waits more than it computes: tests start processes and wait for them, so four at once suit two cores.
 AT_ONCE = -n 4 --dist loadgroup
-# What must hold on every CPython: the rules, the API, also for tests, and the stores, on the embedded store.
-SHORT = $(wildcard tests/options tests/core tests/workflows tests/testing tests/store)
+# What must hold on every CPython: the rules, the API, also for tests, the stores, on the embedded store, and whatever
+# depends on how CPython is made inside.
+SHORT = $(wildcard tests/options tests/core tests/workflows tests/testing tests/store \
+    tests/engine/test_foreign_frames.py tests/engine/test_stacks.py)
 
 .PHONY: venv run demo test lint types layers tests core others nightly bench clean
 .NOTPARALLEL:

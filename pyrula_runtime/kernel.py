@@ -20,7 +20,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _SYS_TGKILL = {"x86_64": 234, "aarch64": 131}
 
 IS_LINUX = sys.platform == "linux"
-# Makes a worker write the stack of the thread that it is sent to, even while the GIL is held (None: not to be had).
+# Makes a worker whose memory cannot be read write the stack of the thread that it is sent to (None: not to be had).
 # A real-time signal, since applications use the named ones; the first few belong to the C library.
 STACK_SIGNAL: int | None = getattr(signal, "SIGRTMIN", -8) + 8 if IS_LINUX else None
 

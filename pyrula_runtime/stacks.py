@@ -1,9 +1,12 @@
-"""The stack of a thread that cannot be asked, since somebody holds the GIL, or it dies: written by a signal to a file.
+"""The stack of a thread that cannot be asked, since somebody holds the GIL, or it dies.
 
-`faulthandler` writes from inside the signal, without the GIL. It looks only at the thread that the signal was sent to:
-looking at all threads of a live process walks frames that are just being freed, and crashes one dump in some hundred.
-The file is the process's own, in the runtime directory, found by incarnation; what stands behind the place where it
-ended before is the answer.
+Each process has a file of its own in the runtime directory, found by incarnation. It begins with what others need to
+read the process's memory, and that is how they get the stack of a thread (see foreign_frames). Where the kernel does
+not allow it, or this build of Python cannot be read, a signal makes the thread write its stack to the file; what stands
+behind the place where the file ended before is the answer. `faulthandler` does that from inside the signal, without the
+GIL, and looks only at the thread that the signal was sent to: with all threads of a live process it walks frames that
+are just being freed, and crashes one dump in some hundred. Of the own thread alone it is one in 50,000, and that only
+of a thread that is just making a call; one that is stuck is not.
 
 **Last words.** The same file takes what a worker writes as it dies, and burial reads it as evidence: the stack at a
 fatal signal (SIGSEGV and its kin; the crashing thread's alone), the stack of whoever calls `os._exit`, and in a worker
@@ -28,6 +31,7 @@ from urllib.parse import quote
 
 from pyrula_runtime import kernel, leaving
 from pyrula_runtime.blackbox.layout import boxes_in
+from pyrula_runtime.foreign_frames import Whereabouts, frames_of_thread, own_whereabouts
 from pyrula_runtime.users_code import users_line
 
 # how often the timer of a worker that nobody watches is wound up: each time costs a thread of faulthandler's (seconds)
@@ -40,6 +44,8 @@ _SIGNALS = {
     "Floating-point exception": "SIGFPE",  # from Python 3.13 on
     "Illegal instruction": "SIGILL",
 }
+_TITLE = "Stack (most recent call first):"  # of a stack in a file, as `faulthandler` writes it
+_MOST_TOLD = 200  # bytes of what a process tells first
 _MOST = 16_000  # characters of a stack that are kept
 
 
@@ -48,11 +54,16 @@ def stack_path(directory: Path, incarnation: str) -> Path:
     return directory / "stacks" / f"{quote(incarnation, safe='')}.stack"
 
 
-def write_on_signal(directory: Path, incarnation: str) -> IO[bytes] | None:
-    """From now on the signal writes; keep what is returned as long as that shall be. None where there is no signal."""
+def offer(directory: Path, incarnation: str) -> IO[bytes] | None:
+    """From now on others get the stacks of this process; call it on the main thread.
+
+    Keep what is returned as long as that shall be. None where there is no way.
+    """
     if kernel.STACK_SIGNAL is None:
         return None
     file = _opened(directory, incarnation)
+    if (where := own_whereabouts()) is not None:
+        file.write(f"{where}\n".encode())
     faulthandler.register(kernel.STACK_SIGNAL, file, all_threads=False)
     return file
 
@@ -65,7 +76,7 @@ def _opened(directory: Path, incarnation: str) -> IO[bytes]:
 
 def write_at_death(directory: Path, incarnation: str) -> IO[bytes]:
     """From now on, too, fatal signals write, and whoever calls `os._exit` in this process. Keep what is returned."""
-    file = write_on_signal(directory, incarnation) or _opened(directory, incarnation)
+    file = offer(directory, incarnation) or _opened(directory, incarnation)
     faulthandler.enable(file, all_threads=False)
     os._exit = _recording_exit(file)  # type: ignore[assignment]
     os.register_at_fork(after_in_child=_fall_silent)
@@ -116,8 +127,16 @@ class LastWord:
         faulthandler.cancel_dump_traceback_later()
 
 
+def read(path: Path, pid: int, thread_id: int) -> str:
+    """The stack of one thread as it is now, innermost first, as text; empty if it cannot be read. It may hang."""
+    where = Whereabouts.parsed(_beginning(path))
+    frames = frames_of_thread(pid, thread_id, where) if where is not None else []
+    lines = [f'  File "{frame.file}", line {frame.line} in {frame.function}' for frame in frames]
+    return "\n".join([_TITLE, *lines, ""]) if lines else ""
+
+
 def ask(path: Path, pid: int, thread_id: int) -> int | None:
-    """Have the stack of one thread written; where in the file it will begin. None: nobody can be asked."""
+    """Have one thread write its stack; where in the file it will begin. None: nobody can be asked."""
     try:
         begin = path.stat().st_size
     except OSError:
@@ -132,6 +151,14 @@ def written(path: Path, begin: int) -> str:
         with path.open("rb") as file:
             file.seek(begin)
             return file.read().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _beginning(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(_MOST_TOLD).decode(errors="replace")
     except OSError:
         return ""
 

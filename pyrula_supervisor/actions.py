@@ -29,7 +29,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeStack:
-    """Have the stack of a process that cannot answer: by signal, of one thread by its kernel id (0: the lane's)."""
+    """Have the stack of a process that cannot answer, from outside: of one thread by its kernel id (0: the lane's)."""
 
     incarnation: str
     thread_id: int = 0

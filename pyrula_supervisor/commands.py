@@ -10,7 +10,7 @@ from pyrula_supervisor.events import DumpAsked, ScaleAsked
 from pyrula_supervisor.model import Child, Question, Slot
 from pyrula_supervisor.options import MAX_PROCS
 
-# A stack is taken in milliseconds, also with the GIL held; a process that is stopped sends none.
+# A stack is taken in milliseconds, also with the GIL held; none comes of a stopped process that cannot be read.
 DUMP_MS = 5_000
 
 

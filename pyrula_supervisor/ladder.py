@@ -1,7 +1,7 @@
 """The ladder: what follows when a worker's lane stands still, and after how long. Rules alone; `blocks` acts on them.
 
     stuck for               rung        what happens
-    block_warn              warned      it is blocked, and asked for its stack; if it cannot speak, by signal
+    block_warn              warned      it is blocked, and asked for its stack; if mute, it is looked at from outside
       + LISTEN_MS           told        people are told, with the line if that is known by now, else without
     replace_after           replaced    a surge child is started beside it; it leaves when its lane goes round
     evacuate_after          evacuated   its innocent turns are handed back, by itself, or by the clerk if it is mute

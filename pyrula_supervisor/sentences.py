@@ -50,7 +50,7 @@ def blocked_too_long(draft: Draft, child: Child, why: str) -> None:
 def keeps_lock(draft: Draft, child: Child) -> None:
     """It stands still with the store's write lock, and so does every other process of the host: at once.
 
-    Where the GIL is held its stack can be had in milliseconds, by signal; whoever is stopped shows none.
+    Where the GIL is held its stack can be had in milliseconds, from outside.
     """
     if child.sentence is not None:
         return

@@ -47,7 +47,7 @@ def main(fd: int) -> NoReturn:
 def _served(start: Start, uplink: Uplink) -> int:
     try:
         directory = runtime_dir(os.environ)
-        stack_file = stacks.write_on_signal(directory, start.incarnation)
+        stack_file = stacks.offer(directory, start.incarnation)
         _load(start)
     except ConfigurationError as error:
         message = CannotStart(

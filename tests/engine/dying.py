@@ -22,7 +22,7 @@ file = stacks.write_at_death(directory, {name!r})
 def guilty():
 {code}
 
-guilty()
+guilty()  # called
 """
 
 

@@ -7,7 +7,6 @@ import ctypes
 import os
 import re
 import signal
-import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -124,15 +123,6 @@ async def place(tmp_path: Path) -> AsyncIterator[Place]:
     yield made
     await made.lines.close()
     await made.store.close()
-
-
-def written_to(path: Path) -> str:
-    """A whole stack, once it is there."""
-    deadline = time.monotonic() + LIMIT_S
-    while "<module>" not in (text := stacks.written(path, 0)):
-        assert time.monotonic() < deadline, text
-        os.sched_yield()
-    return text
 
 
 # forks
@@ -372,8 +362,7 @@ async def test_an_import_that_hangs_shows_where(place: Place) -> None:
     async with asyncio.timeout(LIMIT_S):
         peer = await asyncio.to_thread(os.open, place.folder / "peer", os.O_WRONLY)  # returns when it is in connect
         path = stacks.stack_path(place.folder / "run" / "pyrula", "template")
-        assert stacks.ask(path, template.pid, template.pid) == 0
-        stack = await asyncio.to_thread(written_to, path)
+        stack = await asyncio.to_thread(stacks.read, path, template.pid, template.pid)
     os.close(peer)
     assert re.search(r'app.py", line \d+ in connect', stack)
     template.send(signal.SIGTERM)

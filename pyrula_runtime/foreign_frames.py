@@ -1,0 +1,287 @@
+"""Where a thread of another process is, read from that process's memory: without its help, and without touching it.
+
+A thread that holds the GIL cannot say where it is. A signal can make it, but the handler runs in the midst of whatever
+the thread does: now and then CPython 3.11 is just making a frame, and the process dies of the question (one in some
+50,000 questions to a busy process). Of being read nothing dies, nothing wakes, and a stopped process is read as well.
+
+Reading needs two things of the process that is read. It tells where its main thread's state lies, and it does so only
+if it could read itself and found what `sys._getframe` says: a build whose structures lie differently (for debugging,
+without GIL, of a version to come) tells nothing and is not read. And the kernel must allow it, as it does a debugger:
+the same user, and where Yama restricts that, an ancestor. `/proc/<pid>/mem` needs no system call that the filter of a
+service takes away.
+
+A process goes on while it is read, so what is read may be torn. Every step is checked: what is no code object, or
+cannot be read, makes the whole look void, and it is repeated. A thread that rests looks the same twice; one that does
+not gets the last look that was whole, each of whose frames it really had at about that time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import re
+import struct
+import sys
+import threading
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pyrula_runtime.core.frames import Frame
+
+_LOOKS = 8
+_MOST_FRAMES = 100  # the innermost, as many as `faulthandler` shows
+_MOST_THREADS = 1_000  # that began before or after the one that is known
+_MOST_CODE = 1 << 24  # bytes of one function's instructions, and of its table of lines
+_MOST_NAME = 4_096  # characters
+_NUMBER = struct.Struct("=Q")
+_INT = struct.Struct("=i")
+_NOP = bytes([9, 0])
+_LINELESS = (lambda: None).__code__
+_ENCODINGS = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}  # by the bytes of a character
+
+
+# a frame, and how many bytes after the beginning of its code the instruction stands that it has come to
+_Call = tuple[Frame, int]
+
+
+class _TornError(Exception):
+    """What was read is not what it should be: the process has gone on meanwhile, or is gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layout:
+    """Where the fields lie, in bytes from the beginning of each, in a 64-bit release build of one version of CPython.
+
+    Source: its headers cpython/pystate.h, cpython/code.h, cpython/unicodeobject.h and internal/pycore_frame.h.
+    """
+
+    # of a thread's state
+    native_thread_id: int
+    to_frame: tuple[int, ...]  # the pointers to follow, one after the other, to the thread's innermost frame
+    # of a frame
+    code: int
+    previous: int
+    instruction: int = 56
+    owner: int
+    called_by_c: int | None = 3  # who owns a frame that only stands for a call from C
+    # of a code object
+    first_line: int = 68
+    filename: int = 112
+    name: int = 120
+    lines: int = 136
+    instructions: int
+    # of a text: where its characters begin if all of them are ASCII, and if not
+    ascii_text: int = 40
+    other_text: int = 56
+
+
+_LAYOUTS = {
+    (3, 11): _Layout(
+        native_thread_id=160,
+        to_frame=(56, 8),
+        code=32,
+        previous=48,
+        owner=69,
+        called_by_c=None,
+        first_line=72,
+        instructions=184,
+        ascii_text=48,
+        other_text=72,
+    ),
+    (3, 12): _Layout(native_thread_id=144, to_frame=(56, 0), code=0, previous=8, owner=70, instructions=192),
+    (3, 13): _Layout(native_thread_id=160, to_frame=(72,), code=0, previous=8, owner=70, instructions=200),
+}
+# what is read of a frame
+_FRAME = 80
+# the same in all of them: of any object, of a sequence, of `bytes`, of a text, and of a thread's state
+_TYPE, _SIZE, _BYTES, _TEXT_STATE, _BEFORE, _NEXT = 8, 16, 32, 32, 0, 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whereabouts:
+    """What a process tells about itself so that others can read it; as text, one line."""
+
+    version: tuple[int, int]
+    thread_state: int  # the address of one thread's state, which must not end before the process does
+    code_type: int  # the address of the type of code objects
+
+    def __str__(self) -> str:
+        major, minor = self.version
+        return f"readable {major}.{minor} 0x{self.thread_state:x} 0x{self.code_type:x}"
+
+    @classmethod
+    def parsed(cls, text: str) -> Whereabouts | None:
+        """The first such line of a text."""
+        if (found := _TOLD.search(text)) is None:
+            return None
+        major, minor, state, code = found.groups()
+        return cls(version=(int(major), int(minor)), thread_state=int(state, 16), code_type=int(code, 16))
+
+
+_TOLD = re.compile(r"^readable (\d+)\.(\d+) 0x([0-9a-f]+) 0x([0-9a-f]+)$", re.MULTILINE)
+
+
+def own_whereabouts() -> Whereabouts | None:
+    """What to tell of this process, by its main thread; None if it cannot be read reliably."""
+    version = sys.version_info[:2]
+    if version not in _LAYOUTS or sys.implementation.name != "cpython" or sys.byteorder != "little":
+        return None
+    state = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThreadState_Get", ctypes.pythonapi))()
+    where = Whereabouts(version=version, thread_state=int(state), code_type=id(types.CodeType))
+    try:
+        with _memory_of(os.getpid()) as memory:
+            reading = _Reading(memory, where)
+            found = reading.calls(reading.state_of(threading.get_native_id()))
+    except (OSError, _TornError):
+        return None
+    # Only the frames around this one: it goes on, and those inside it have ended.
+    around = next((at for at, (frame, _) in enumerate(found, 1) if frame.function == own_whereabouts.__name__), 0)
+    outer = found[around:]
+    return where if around and outer and outer == _calls_around(len(outer)) else None
+
+
+def _calls_around(most: int) -> list[_Call]:
+    """What Python itself says of the calls around the caller's, innermost first."""
+    calls: list[_Call] = []
+    frame: types.FrameType | None = sys._getframe(2)
+    while frame is not None and len(calls) < most:
+        code = frame.f_code
+        known = Frame(file=code.co_filename, line=frame.f_lineno, function=code.co_name)
+        calls.append((known, frame.f_lasti))
+        frame = frame.f_back
+    return calls
+
+
+def frames_of_thread(pid: int, thread_id: int, where: Whereabouts) -> list[Frame]:
+    """Where a thread of a process is, by its kernel's id; innermost first, without sources.
+
+    Empty if that cannot be read: the process or thread is gone, the kernel does not allow it, or it is never still.
+    The kernel may have to wait for the lock of the process's memory map, so ask on a thread that may hang.
+    """
+    layout = _LAYOUTS.get(where.version)
+    last: list[Frame] = []
+    if layout is None:
+        return last
+    with contextlib.suppress(OSError), _memory_of(pid) as memory:
+        for _ in range(_LOOKS):
+            reading = _Reading(memory, where)
+            try:
+                frames = [frame for frame, _ in reading.calls(reading.state_of(thread_id))]
+            except _TornError:
+                continue
+            if frames == last:
+                break
+            last = frames
+    return last
+
+
+@contextlib.contextmanager
+def _memory_of(pid: int) -> Iterator[_Memory]:
+    """A process's memory; raises OSError where there is none to be had."""
+    file = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield _Memory(file)
+    finally:
+        os.close(file)
+
+
+class _Memory:
+    """Bytes, numbers and texts by their address. Whatever is not there raises _TornError."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+
+    def bytes_at(self, address: int, size: int) -> bytes:
+        try:
+            found = os.pread(self._file, size, address)
+        except (OSError, OverflowError):
+            raise _TornError from None
+        if len(found) != size:
+            raise _TornError
+        return found
+
+    def number(self, address: int) -> int:
+        """A pointer, or a number without sign of its size."""
+        return int(_NUMBER.unpack(self.bytes_at(address, _NUMBER.size))[0])
+
+    def byte_string(self, address: int) -> bytes:
+        """What a `bytes` object holds."""
+        return self.bytes_at(address + _BYTES, self._size_of(address, _MOST_CODE))
+
+    def text(self, address: int, layout: _Layout) -> str:
+        """What a `str` holds."""
+        size = self._size_of(address, _MOST_NAME)
+        state = self.bytes_at(address + _TEXT_STATE, 1)[0]
+        width, is_ascii = state >> 2 & 7, state >> 6 & 1
+        if width not in _ENCODINGS:
+            raise _TornError
+        begin = address + (layout.ascii_text if is_ascii else layout.other_text)
+        return self.bytes_at(begin, size * width).decode(_ENCODINGS[width], errors="replace")
+
+    def _size_of(self, address: int, most: int) -> int:
+        size = self.number(address + _SIZE)
+        if size > most:
+            raise _TornError
+        return size
+
+
+class _Reading:
+    """One look at one process."""
+
+    def __init__(self, memory: _Memory, where: Whereabouts) -> None:
+        self._memory = memory
+        self._where = where
+        self._layout = _LAYOUTS[where.version]
+
+    def state_of(self, thread_id: int) -> int:
+        """The address of a thread's state."""
+        for towards in (_NEXT, _BEFORE):
+            state = self._where.thread_state
+            for _ in range(_MOST_THREADS):
+                if not state:
+                    break
+                if self._memory.number(state + self._layout.native_thread_id) == thread_id:
+                    return state
+                state = self._memory.number(state + towards)
+        raise _TornError
+
+    def calls(self, state: int) -> list[_Call]:
+        """Where the thread with this state is, innermost first."""
+        layout, calls = self._layout, list[_Call]()
+        address = state
+        for offset in layout.to_frame:
+            address = self._memory.number(address + offset)
+        while address and len(calls) < _MOST_FRAMES:
+            frame = self._memory.bytes_at(address, _FRAME)
+            code, address, instruction = (
+                _NUMBER.unpack_from(frame, offset)[0] for offset in (layout.code, layout.previous, layout.instruction)
+            )
+            if layout.called_by_c is None or frame[layout.owner] != layout.called_by_c:
+                calls.append(self._call(code, instruction - code - layout.instructions))
+        return calls
+
+    def _call(self, code: int, at: int) -> _Call:
+        memory, layout = self._memory, self._layout
+        if memory.number(code + _TYPE) != self._where.code_type:
+            raise _TornError
+        first = _INT.unpack(memory.bytes_at(code + layout.first_line, _INT.size))[0]
+        frame = Frame(
+            file=memory.text(memory.number(code + layout.filename), layout),
+            line=_line(memory.byte_string(memory.number(code + layout.lines)), first, at),
+            function=memory.text(memory.number(code + layout.name), layout),
+        )
+        return frame, at
+
+
+def _line(lines: bytes, first: int, at: int) -> int:
+    """The line of the instruction that begins `at` bytes after a code's beginning, by its table of lines."""
+    if at < 0:
+        return first  # it has not begun
+    if at > _MOST_CODE:
+        raise _TornError
+    # Python decodes its own table, of a function that has it and does nothing for long enough.
+    code = _LINELESS.replace(co_code=_NOP * (at // 2 + 1), co_linetable=lines, co_firstlineno=first)
+    found = [line for begin, end, line in code.co_lines() if begin <= at < end and line is not None]
+    return found[0] if found else first

@@ -1,0 +1,151 @@
+"""Stacks of real processes that keep silent: read from memory, by a signal where that fails, and by nobody too late."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pyrula_runtime import stacks
+from pyrula_runtime.stacks import stack_path
+from pyrula_runtime.wire import Stack
+from pyrula_supervisor.events import Event, Said
+from pyrula_supervisor.stack_asking import StackAsking
+from tests.engine.dying import NAME, Dying
+
+LIMIT_S = 60
+# a call that goes on after a signal, as not all of C's do
+GUILTY = "print('on', flush=True)\nctypes.PyDLL(None).read(0, ctypes.create_string_buffer(9), 9)"
+
+
+class Asked:
+    """A process that holds the GIL, and who asks for its stack."""
+
+    def __init__(self, folder: Path) -> None:
+        self.process = Dying(folder, GUILTY)
+        assert self.process.said() == "on"
+        self.posted: asyncio.Queue[Event] = asyncio.Queue()
+        self.asking = StackAsking(self.process.folder, lambda _: self.process.process.pid, self.posted.put_nowait)
+        self.path = stack_path(self.process.folder, NAME)
+
+    async def answer(self) -> str:
+        """What is posted next."""
+        async with asyncio.timeout(LIMIT_S):
+            event = await self.posted.get()
+        assert isinstance(event, Said)
+        assert isinstance(event.message, Stack)
+        assert event.incarnation == NAME
+        return event.message.text
+
+    @staticmethod
+    async def until(holds: Callable[[], object]) -> None:
+        """Let the loop go round until something can be seen from outside."""
+        async with asyncio.timeout(LIMIT_S):
+            while not holds():  # noqa: ASYNC110 - there is no event to wait for on this side
+                await asyncio.sleep(0)
+
+    @property
+    def signalled(self) -> int:
+        """How often it wrote."""
+        return self.path.read_text().count("(most recent call first)")
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Iterator[Asked]:
+    made = Asked(tmp_path)
+    yield made
+    made.process.end()
+
+
+class Hanging:
+    """A memory that nobody can read until it is let go."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.reads = 0
+        self.go = threading.Event()
+        self._read = stacks.read
+        monkeypatch.setattr(stacks, "read", self)
+
+    def __call__(self, path: Path, pid: int, thread_id: int) -> str:
+        self.reads += 1
+        self.go.wait(LIMIT_S)
+        return self._read(path, pid, thread_id)
+
+
+@pytest.fixture
+def hanging(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hanging]:
+    made = Hanging(monkeypatch)
+    yield made
+    made.go.set()
+
+
+async def test_memory_is_read_and_nobody_is_disturbed(asked: Asked) -> None:
+    asked.asking.take(NAME, 0)
+    assert "in guilty" in await asked.answer()
+    assert asked.signalled == 0
+
+
+async def test_who_does_not_answer_in_time_is_read(asked: Asked) -> None:
+    asked.asking.ask(NAME)
+    assert "in guilty" in await asked.answer()
+    assert asked.signalled == 0
+
+
+async def test_who_answers_by_itself_is_not_looked_at(asked: Asked, hanging: Hanging) -> None:
+    asked.asking.ask(NAME)
+    assert asked.asking.is_answer(NAME, "what it says")
+    assert not asked.asking.under_way
+
+
+async def test_who_cannot_be_read_gets_the_signal(asked: Asked) -> None:
+    asked.path.write_text("")
+    asked.asking.take(NAME, 0)
+    assert "in guilty" in await asked.answer()
+    assert asked.signalled == 1
+    assert asked.asking.is_answer(NAME, "what it says later")
+
+
+async def test_who_says_something_after_the_signal_has_said_it_too_late(asked: Asked) -> None:
+    asked.path.write_text("")
+    asked.asking.take(NAME, 0)
+    await asked.until(lambda: asked.signalled)
+    assert not asked.asking.is_answer(NAME, "woken by the signal")
+    assert "in guilty" in await asked.answer()
+
+
+async def test_memory_that_hangs_is_not_waited_for(asked: Asked, hanging: Hanging) -> None:
+    asked.asking.take(NAME, 0)
+    assert "in guilty" in await asked.answer()
+    assert (hanging.reads, asked.signalled) == (1, 1)
+    asked.asking.take(NAME, 0)  # a second thread would hang as well
+    assert "in guilty" in await asked.answer()
+    assert (hanging.reads, asked.signalled) == (1, 2)
+    hanging.go.set()
+    await asked.until(lambda: not asked.asking.under_way)
+    assert asked.posted.empty()
+    asked.asking.take(NAME, 0)
+    assert "in guilty" in await asked.answer()
+    assert (hanging.reads, asked.signalled) == (2, 2)
+
+
+async def test_of_the_dead_nothing_comes_any_more(asked: Asked, hanging: Hanging) -> None:
+    asked.asking.take(NAME, 0)
+    await asked.until(lambda: hanging.reads)
+    asked.asking.forget(NAME)
+    hanging.go.set()
+    await asked.until(lambda: not asked.asking.under_way)
+    assert asked.posted.empty()
+    assert asked.signalled == 0
+
+
+async def test_without_a_thread_to_read_it_gets_the_signal(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", none_left)
+    asked.asking.take(NAME, 0)
+    assert "in guilty" in await asked.answer()
+    assert asked.signalled == 1
