@@ -320,27 +320,32 @@ class Stuck:
             return replace(self, verdict=verdict)
         lane, ms = self.lane.at(after), counted_ms(before, after)
         if verdict is Verdict.held_elsewhere or self._has_it_still(after):
-            gil = self.gil.more(holder, ms)
+            gil = (self.gil if lane is self.lane else GilKept()).more(holder, ms)
             lane = lane.interrupted() if gil.is_sure else lane
             return Stuck(verdict=Verdict.held_elsewhere, lane=lane, gil=gil)._hold(after)
         now = Stuck(verdict=verdict, lane=lane.more(ms))
         return now._hold(after) if now.mute else now
 
     def _verdict(self, before: Sample, after: Sample) -> Verdict:
-        """The verdict, given what was known: as long as the watchdog has not run since, whoever had the GIL has it.
+        """The verdict, given what was known: as long as nothing has moved since, whoever had the GIL has it.
 
-        A short look, or one on a starved host, may not have seen it ask. But a lane that goes round has the GIL.
+        A short look, or one on a starved host, may not have seen the watchdog ask. But a lane that goes round has it.
         """
-        verdict = classify(before, after)
-        if self.held is None or after.watch_beat_ms != self.held_beat_ms:
-            return verdict
+        verdict, held = classify(before, after), self._still_held(after)
         rests = verdict is Verdict.healthy and after.entries == 0 and _Between(before, after).lane.only_looks
-        return self.held if rests or verdict is Verdict.blocked else verdict
+        return held if held and (rests or verdict is Verdict.blocked) else verdict
 
     def _has_it_still(self, after: Sample) -> bool:
         """Whether nothing has moved since another thread was what kept the worker: it has the GIL, not the lane."""
-        is_held = self.held is Verdict.held_elsewhere and after.watch_beat_ms == self.held_beat_ms
-        return is_held and self._longer is self.gil
+        return self._still_held(after) is Verdict.held_elsewhere and self._longer is self.gil
+
+    def _still_held(self, after: Sample) -> Verdict | None:
+        """How the GIL was held, if nothing has happened since that takes it.
+
+        That is a beat of the watchdog, and code that has come to the lane or left it.
+        """
+        nothing_moved = after.watch_beat_ms == self.held_beat_ms and self.lane.at(after) is self.lane
+        return self.held if nothing_moved else None
 
     def _hold(self, after: Sample) -> Stuck:
         return replace(self, held=self.verdict, held_beat_ms=after.watch_beat_ms)

@@ -281,7 +281,8 @@ WAITS_FOR_GIL = after(lane=WANTS_GIL, watch=WANTS_GIL, **MUTE_MS)
 @pytest.mark.parametrize("known", [("T", 9), ("", 0)])
 def test_a_gil_is_not_held_for_ever_because_its_holder_was_known_once(later: Sample, known: tuple[str, int]) -> None:
     """One that has computed may wait with the GIL then; or the lane may have it, and nobody saw it change hands."""
-    looked = [replace(each, watch_beat_ms=BEFORE.watch_beat_ms) for each in looks(HELD_ELSEWHERE, *[later] * 200)]
+    first = HELD_ELSEWHERE if later is HELD_ELSEWHERE else WAITS_FOR_GIL
+    looked = silent(first, *[later] * 200)
     stuck = NOT_STUCK.then(looked[0], looked[1], known if known[1] else None)
     for before, sample in pairwise(looked[1:10]):
         stuck = stuck.then(before, sample)
@@ -310,12 +311,13 @@ def test_code_that_waits_for_the_gil_does_not_hide_that_somebody_keeps_it() -> N
 
 def test_a_watchdog_that_asks_for_the_gil_less_often_has_still_not_got_it() -> None:
     held = watched(looks(WAITS_FOR_GIL, WAITS_FOR_GIL), holder=("T", 9))
-    for asked in (after(), after(**IDLE), after(lane=COMPUTES, watch=WANTS_GIL)):
-        silent = held.then(BEFORE, replace(asked, **held_still(held)))
-        assert (silent.run_id, silent.entries, silent.for_ms, silent.mute) == ("T", 9, held.for_ms, True)
+    idle = watched(looks(HELD_ELSEWHERE, HELD_ELSEWHERE), holder=("T", 9))
+    for known, asked in ((held, after()), (held, after(lane=COMPUTES, watch=WANTS_GIL)), (idle, after(**IDLE))):
+        still = known.then(BEFORE, replace(asked, **held_still(known)))
+        assert (still.run_id, still.entries, still.for_ms, still.mute) == ("T", 9, known.for_ms, True)
     moved = held.then(BEFORE, after(beat_age_ms=0))
     assert (moved.run_id, moved.entries, moved.for_ms) == ("R", 7, 1_000)
-    assert held.then(BEFORE, replace(after(**IDLE, lane=("R", 80, 0, 9)), **held_still(held))).verdict in MOVING
+    assert idle.then(BEFORE, replace(after(**IDLE, lane=("R", 80, 0, 9)), **held_still(idle))).verdict in MOVING
 
 
 HELD_BY_LANE = after(lane=COMPUTES, watch=WANTS_GIL, **MUTE_MS)
@@ -378,6 +380,39 @@ def test_code_that_waits_for_the_gil_again_and_again_has_not_blocked_the_lane(
         stuck = stuck.then(before, sample, holder)
         assert stuck.lane.for_ms < UNSEEN_MS
     assert OTHERS_MS < 2 * SPAN_MS < UNSEEN_MS
+
+
+NEXT_HOLDS, NEXT_SLEEPS, NEXT_WAITS = (
+    after(run_id="R2", entries=8, lane=lane, watch=WANTS_GIL, **MUTE_MS)
+    for lane in (COMPUTES, ("S", 0, 0, 0), WANTS_GIL)
+)
+
+
+@pytest.mark.parametrize("earlier", [[HELD_BY_LANE], [HELD_BY_LANE, WAITS_FOR_GIL], [WAITS_FOR_GIL] * 60])
+@pytest.mark.parametrize(("later", "for_ms"), [(NEXT_HOLDS, 573 + 300), (NEXT_SLEEPS, 995 + 300)])
+@pytest.mark.parametrize("holder", BRIEFLY)
+def test_code_that_has_come_to_the_lane_since_has_had_the_gil(
+    earlier: list[Sample], later: Sample, for_ms: float, holder: tuple[str, int] | None
+) -> None:
+    """The watchdog has not run since; but whoever had the GIL, the lane's former code or another thread, let it go."""
+    series = silent(*earlier, later, later)
+    begun_ms = series[-2].at_ms - 305
+    stuck = NOT_STUCK
+    for before, sample in pairwise([*series[:-2], *(replace(each, since_ms=begun_ms) for each in series[-2:])]):
+        stuck = stuck.then(from_beginning(before, sample), sample, holder)
+    assert (stuck.run_id, stuck.entries) == ("R2", 8)
+    assert stuck.for_ms == pytest.approx(for_ms, abs=310)
+    assert stuck.mute
+
+
+@pytest.mark.parametrize("holder", BRIEFLY)
+def test_a_lane_that_has_moved_frees_whoever_had_the_gil_before(holder: tuple[str, int] | None) -> None:
+    held = watched(silent(*[WAITS_FOR_GIL] * 60), holder)
+    assert (held.for_ms, held.verdict) == (60 * 995, Verdict.held_elsewhere)
+    assert held.then(BEFORE, replace(after(**IDLE), **held_still(held))) == NOT_STUCK
+    first, second = silent(NEXT_WAITS)
+    again = held.then(first, second, holder)
+    assert (again.entries, again.for_ms) == (holder[1] if holder else 0, 995)
 
 
 SLEEPS, WAITS, SPINS = ((BEFORE.lane, used(BEFORE.lane, *use)) for use in (("S", 0, 0, 0), WANTS_GIL, COMPUTES))
