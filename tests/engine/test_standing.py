@@ -43,10 +43,10 @@ def start(tmp_path: Path) -> Iterator[Starting]:
 )
 def test_code_that_keeps_the_lane_is_named_and_its_time_adds_up(start: Starting, code: str, verdict: Verdict) -> None:
     standing = start(code)
-    first = standing.until(verdict)
-    later = standing.until(verdict)
+    first = later = standing.until(verdict)
+    while later.stuck.for_ms <= first.stuck.for_ms:  # on a busy host a look may find that it had no CPU at all
+        later = standing.until(verdict)
     assert (first.stuck.run_id, later.stuck.run_id) == ("R", "R")
-    assert later.stuck.for_ms > first.stuck.for_ms
     assert later.stuck.mute == (verdict is not Verdict.blocked)
 
 
