@@ -5,14 +5,20 @@ BIN = .venv/bin
 PYTEST = $(BIN)/python -m pytest -q
 # The box waits more than it computes: tests start processes and wait for them, so four at once suit two cores.
 AT_ONCE = -n 4 --dist loadgroup
+# Those that compute go on beside them, two at once.
+TWO_AT_ONCE = -n 2 --dist loadgroup
 # What must hold on every CPython: the rules, the API, also for tests, the stores, on the embedded store, and whatever
 # depends on how CPython is made inside.
 SHORT = $(wildcard tests/options tests/core tests/workflows tests/testing tests/store \
-    tests/engine/test_foreign_frames.py tests/engine/test_stacks.py)
+    $(addprefix tests/engine/test_,attribution.py foreign_frames.py stacks.py standing.py watchdog.py))
 
-.PHONY: venv run demo test lint types layers tests core others nightly bench clean
+.PHONY: venv run demo test lint types layers tests beside core others nightly bench clean
+ifneq ($(MAKECMDGOALS),tests beside)
 .NOTPARALLEL:
+endif
 .PRECIOUS: .venv-%/.installed
+# Every process of the tests would compile all of them anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 venv: .venv/.installed
 
@@ -22,7 +28,8 @@ run: venv
 demo: venv
 	$(BIN)/python -m examples.blame.demo
 
-test: lint types layers tests core others
+test: lint
+	@$(MAKE) --no-print-directory --jobs=2 tests beside
 
 lint: venv
 	$(BIN)/ruff check .
@@ -37,8 +44,12 @@ layers: venv
 tests: venv
 	$(PYTEST) $(AT_ONCE) --ignore=tests/face --ignore=tests/core
 
+# What computes has the processors while the tests wait, and gives way to them. It is heard when it has ended.
+beside: venv
+	@told=$$(nice -n 5 $(MAKE) --no-print-directory types layers core others 2>&1); code=$$?; echo "$$told"; exit $$code
+
 core: venv
-	$(PYTEST) $(AT_ONCE) tests/core --cov=pyrula_runtime.core --cov-branch --cov-fail-under=100
+	$(PYTEST) $(TWO_AT_ONCE) tests/core --cov=pyrula_runtime.core --cov-branch --cov-fail-under=100
 
 others: venv
 	@own=$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
@@ -50,7 +61,7 @@ others: venv
 	done
 
 short-%: .venv-%/.installed
-	TEST_SITES=model,sqlite $(<D)/bin/python -m pytest -q $(AT_ONCE) --ignore=tests/store/valkey $(SHORT)
+	TEST_SITES=model,sqlite $(<D)/bin/python -m pytest -q $(TWO_AT_ONCE) --ignore=tests/store/valkey $(SHORT)
 
 # Soaks outlast the limit for one test, so it is lifted here and nowhere else.
 nightly: venv

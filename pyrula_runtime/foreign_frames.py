@@ -76,6 +76,11 @@ class _Layout:
     ascii_text: int = 40
     other_text: int = 56
 
+    @property
+    def frame(self) -> int:
+        """How much of a frame is read."""
+        return max(self.code, self.previous, self.instruction, self.owner) + _NUMBER.size
+
 
 _LAYOUTS = {
     (3, 11): _Layout(
@@ -93,8 +98,6 @@ _LAYOUTS = {
     (3, 12): _Layout(native_thread_id=144, to_frame=(56, 0), code=0, previous=8, owner=70, instructions=192),
     (3, 13): _Layout(native_thread_id=160, to_frame=(72,), code=0, previous=8, owner=70, instructions=200),
 }
-# what is read of a frame
-_FRAME = 80
 # the same in all of them: of any object, of a sequence, of `bytes`, of a text, and of a thread's state
 _TYPE, _SIZE, _BYTES, _TEXT_STATE, _BEFORE, _NEXT = 8, 16, 32, 32, 0, 8
 
@@ -254,7 +257,7 @@ class _Reading:
         for offset in layout.to_frame:
             address = self._memory.number(address + offset)
         while address and len(calls) < _MOST_FRAMES:
-            frame = self._memory.bytes_at(address, _FRAME)
+            frame = self._memory.bytes_at(address, layout.frame)
             code, address, instruction = (
                 _NUMBER.unpack_from(frame, offset)[0] for offset in (layout.code, layout.previous, layout.instruction)
             )
