@@ -46,7 +46,7 @@ tests: venv
 
 # What computes has the processors while the tests wait, and gives way to them. It is heard when it has ended.
 beside: venv
-	@told=$$(nice -n 5 $(MAKE) --no-print-directory types layers core others 2>&1); code=$$?; echo "$$told"; exit $$code
+	@told=$$(nice -n 5 $(MAKE) --no-print-directory types layers core others 2>&1); code=$$?; printf "%s\n" "$$told"; exit $$code
 
 core: venv
 	$(PYTEST) $(TWO_AT_ONCE) tests/core --cov=pyrula_runtime.core --cov-branch --cov-fail-under=100
