@@ -6,16 +6,22 @@ end of their socket instead of by a signal, and a lane with the GIL held gives n
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
+import mmap
 import os
 import platform
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_SS_DISABLE = 2
+# what the handler of a fatal signal may use: the kernel saves some thousand bytes there, of wide registers more
+_SIGNAL_STACK = 1 << 16
 # for C libraries that know the call but not its name
 _SYS_TGKILL = {"x86_64": 234, "aarch64": 131}
 
@@ -23,6 +29,12 @@ IS_LINUX = sys.platform == "linux"
 # Makes a worker whose memory cannot be read write the stack of the thread that it is sent to (None: not to be had).
 # A real-time signal, since applications use the named ones; the first few belong to the C library.
 STACK_SIGNAL: int | None = getattr(signal, "SIGRTMIN", -8) + 8 if IS_LINUX else None
+
+
+class _SignalStack(ctypes.Structure):
+    """`stack_t` of sigaltstack(2), as Linux has it."""
+
+    _fields_ = (("begin", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t))
 
 
 @functools.cache
@@ -53,6 +65,24 @@ def signal_thread(pid: int, thread_id: int, number: int) -> bool:
         return bool(libc.tgkill(pid, thread_id, number) == 0)
     call = _SYS_TGKILL.get(platform.machine())
     return call is not None and libc.syscall(call, pid, thread_id, number) == 0
+
+
+@contextlib.contextmanager
+def signal_stack() -> Iterator[None]:
+    """In here this thread's signals have a stack of their own, so that the handler can tell that the thread's is full.
+
+    Without one, whoever overflows a thread's stack dies without a word. The main thread gets one of `faulthandler`.
+    """
+    if not IS_LINUX:
+        yield
+        return
+    memory = mmap.mmap(-1, _SIGNAL_STACK)  # the kernel gives pages of it as they are used: mostly none
+    begin = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    _libc().sigaltstack(ctypes.byref(_SignalStack(begin, 0, _SIGNAL_STACK)), None)
+    try:
+        yield
+    finally:
+        _libc().sigaltstack(ctypes.byref(_SignalStack(None, _SS_DISABLE, 0)), None)
 
 
 def start_ticks(pid: int) -> int:

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from pyrula_runtime import kernel
 from pyrula_runtime.engine.current import Current
 from pyrula_runtime.engine.lane_loop import lane_loop
 from pyrula_runtime.engine.on_lane import OnLane
@@ -52,6 +53,7 @@ class LaneThread:
         self._stopping = True
         post(self.loop, self.loop.call_soon, self.loop.stop)
 
+    @kernel.signal_stack()
     def _run(self) -> None:
         self._presence.lane_thread(threading.get_native_id())
         asyncio.set_event_loop(self.loop)

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
+from pyrula_runtime import kernel
+
 log = logging.getLogger("pyrula.lane")
 
 
@@ -97,6 +99,7 @@ class Threads:
             self._counted += 1
             threading.Thread(target=self._work, name=self._name, daemon=True).start()
 
+    @kernel.signal_stack()
     def _work(self) -> None:
         while (job := self._next()) is not None:
             job.perform()

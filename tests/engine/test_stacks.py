@@ -75,6 +75,36 @@ def test_a_thread_that_crashes_is_the_one_that_is_written_down(start: Starting) 
     assert "join" not in note.stack
 
 
+# a small stack, since newer versions of Python see to it that a large one is not filled
+DEEPER = """
+import functools
+from pyrula_runtime.engine.lane_thread import LaneThread
+from pyrula_runtime.engine.presence import Unrecorded
+from pyrula_runtime.engine.threads import Threads
+sys.setrecursionlimit(1_000_000)
+threading.stack_size(1 << 18)
+def deeper(*_):
+    return functools.reduce(deeper, (0, 0))  # the guilty line
+"""
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "lane = LaneThread(Unrecorded(), print)\nlane.loop.call_soon(deeper)\nlane.thread.start()\nlane.thread.join()",
+        "Threads(1, 'any').submit(deeper).result()",
+    ],
+    ids=["lane", "thread"],
+)
+def test_who_overflows_the_stack_is_named_with_the_line(start: Starting, where: str) -> None:
+    process = start(DEEPER + where)
+    assert process.died() == -signal.SIGSEGV
+    note = note_of(process)
+    assert note is not None
+    assert (note.kind, note.what) == ("signal", "SIGSEGV")
+    assert note.line.endswith("# the guilty line")
+
+
 def test_a_timer_that_nobody_winds_up_ends_the_process_with_the_lane_first(start: Starting) -> None:
     process = start(
         """
