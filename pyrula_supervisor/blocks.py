@@ -33,7 +33,7 @@ def seen(draft: Draft, event: LaneSeen) -> None:
     # a look that came late does not know who was stopped
     silent_ms = child.silent_ms if event.verdict is Verdict.observer_late else event.silent_ms
     child = draft.change(child, mute=ladder.is_mute(event.verdict, before=child.mute), silent_ms=silent_ms)
-    if event.lock_ms >= ladder.LOCK_MS and ladder.keeps_lock(event.verdict):
+    if event.lock_ms >= ladder.LOCK_MS and ladder.keeps_lock(event.verdict, mute=child.mute):
         sentences.keeps_lock(draft, draft.change(child, seen=event))
     elif event.stuck_ms == 0 and silent_ms and event.verdict not in MOVING:
         return  # what the child has said of itself is not over because it is silent

@@ -93,8 +93,9 @@ class LaneSeen:
 
     `stuck_ms` counts only time in which the worker could run; 0: the lane turns again. The place is empty for code of
     no run, and if some thread keeps the GIL of which nobody can tell whose it is (`unknown`). `lock_ms` is how long the
-    worker has stood still with the store's write lock, `silent_ms` by the clock on the wall for how long its watchdog
-    has not run; 0: not for long, or it is stopped or frozen: then its locks may lapse.
+    worker has stood still with the store's write lock, as far as that counts, and `lock_wall_ms` by the clock on the
+    wall. `silent_ms` is by that clock for how long its watchdog has not run; 0: not for long, or it is stopped or
+    frozen: then its locks may lapse.
     """
 
     now_ms: int
@@ -108,6 +109,7 @@ class LaneSeen:
     entries: int = 0
     thread_id: int = 0  # the kernel's, of the thread that executes it; 0: the lane's
     lock_ms: int = 0
+    lock_wall_ms: int = 0
     unknown: bool = False
     silent_ms: int = 0
 

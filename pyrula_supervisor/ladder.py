@@ -76,9 +76,12 @@ _KEEPS_LOCK = MUTE | {Verdict.stopped, Verdict.frozen}
 _SAYS = MOVING | {Verdict.blocked, Verdict.stopped, Verdict.frozen}
 
 
-def keeps_lock(verdict: Verdict) -> bool:
-    """Whether a worker with this verdict keeps whatever lock it has, until somebody outside ends that."""
-    return verdict in _KEEPS_LOCK
+def keeps_lock(verdict: Verdict, *, mute: bool) -> bool:
+    """Whether a worker with this verdict keeps whatever lock it has, until somebody outside ends that.
+
+    One that is starved may let go of it when it gets a CPU; not so if it was `mute` before, and is so still.
+    """
+    return verdict in _KEEPS_LOCK or (mute and verdict is Verdict.starved)
 
 
 def is_mute(verdict: Verdict, *, before: bool) -> bool:

@@ -32,13 +32,13 @@ from pyrula_runtime.core.standstill import (
     ThreadSample,
     Verdict,
     classify,
-    counted_ms,
     from_beginning,
     gil_holder,
 )
 from pyrula_runtime.looking import Onlooker
 from pyrula_supervisor import ladder
 from pyrula_supervisor.events import LaneSeen
+from pyrula_supervisor.lock_kept import LockKept
 from pyrula_supervisor.model import Child
 from pyrula_supervisor.options import Policy
 
@@ -47,8 +47,6 @@ _ODD_MS = 250
 _SILENT_MS = 500
 # from how long on a standstill, or a lock kept in one, is told to the reducer (ms)
 _TOLD_MS = 500
-# how many times as long as LOCK_MS a starved worker may keep the store's lock at most
-_STARVED_FACTOR = 4
 # a look that was planned for a rung comes this much later, so that it is reached (ms)
 _MARGIN_MS = 5
 # told whenever it begins, though nothing follows from it
@@ -115,9 +113,7 @@ class _Watched:
         self._onlooker = Onlooker(pid)
         self._before: Sample | None = None
         self._threads: _Threads | None = None
-        self._lock_ms = 0
-        self._lock_since_ms = 0
-        self._looked_ms = 0
+        self._lock = LockKept()
         self._silent_ms = 0
         self._whose: Executing | None = None  # of the code that is stuck
         self._is_lanes = False  # the thread that keeps the GIL is the lane's, in code of no run
@@ -144,7 +140,8 @@ class _Watched:
         before = _from_last_beat(from_beginning(before, sample), sample)
         holder = self._holder(before, sample)
         self.stuck = self.stuck.then(before, sample, (holder.run_id, holder.entries) if holder else None)
-        self._keep_lock(glance.store_lock_since_ms or 0, before, sample)
+        lock_since_ms, has_lock = glance.store_lock_since_ms or 0, self._onlooker.keeps_others_out
+        self._lock = self._lock.then(before, sample, self.stuck, lock_since_ms, has_lock)
         # what was known stays so while it is the same code, though this look could not tell
         known = (each for each in (holder, glance.lane, self._whose) if isinstance(each, Executing))
         self._whose = next((each for each in known if each.entries == self.stuck.entries), None)
@@ -205,36 +202,20 @@ class _Watched:
             self._unknown = True
         self._unknown = self._unknown and not (self.stuck.entries or self._is_lanes)
 
-    def _keep_lock(self, since_ms: int, before: Sample, sample: Sample) -> None:
-        """Count how long it has kept this lock of the store while nobody could make it let go.
-
-        The box says since when it wants or has the lock, the kernel whether it has it. Whoever has the GIL and hardly
-        a CPU would let go sooner if it could, so of its time that counts in which it could run, but a quarter at least:
-        all writers of the host wait meanwhile.
-        """
-        if since_ms != self._lock_since_ms or not since_ms:
-            self._lock_ms, self._lock_since_ms = 0, since_ms
-        if self.stuck.verdict in MOVING or self.stuck.verdict is Verdict.blocked:
-            self._lock_ms = 0
-        elif since_ms and ladder.keeps_lock(self.stuck.verdict) and self._onlooker.keeps_others_out():
-            kept_ms = max(0, sample.at_ms - max(self._looked_ms, since_ms) - sample.late_ms)
-            least_ms = round(max(counted_ms(before, sample), kept_ms / _STARVED_FACTOR))
-            self._lock_ms += min(kept_ms, least_ms) if self.stuck.mute else kept_ms
-        self._looked_ms = sample.at_ms
-
     def _tell(self, now_ms: int) -> LaneSeen | None:
         stuck_ms = int(self.stuck.for_ms)
         is_stuck, verdict = stuck_ms >= _TOLD_MS, self.stuck.verdict
         told, self._told = self._told, None
         is_silent = self._silent_ms >= self._policy.stand_in_ms and verdict not in _SHOWN
-        if not (is_stuck or is_silent or self._lock_ms >= _TOLD_MS or verdict in _SHOWN or self.stuck.mute):
+        if not (is_stuck or is_silent or self._lock.for_ms >= _TOLD_MS or verdict in _SHOWN or self.stuck.mute):
             return self._no_more(told, LaneSeen(now_ms=now_ms, incarnation=self._incarnation, verdict=verdict))
         event = LaneSeen(
             now_ms=now_ms,
             incarnation=self._incarnation,
             verdict=verdict,
             stuck_ms=stuck_ms if is_stuck else 0,
-            lock_ms=self._lock_ms,
+            lock_ms=self._lock.for_ms,
+            lock_wall_ms=self._lock.wall_ms,
             silent_ms=self._silent_ms if is_silent else 0,
         )
         if is_stuck and (whose := self._whose) is not None:

@@ -15,7 +15,6 @@ from pyrula_supervisor import exits, findings
 from pyrula_supervisor.actions import Incident, Send, TakeStack
 from pyrula_supervisor.draft import Draft
 from pyrula_supervisor.events import Weighed
-from pyrula_supervisor.ladder import LOCK_MS
 from pyrula_supervisor.model import Child, Sentence
 from pyrula_supervisor.tables import ChildState
 
@@ -54,7 +53,7 @@ def keeps_lock(draft: Draft, child: Child) -> None:
     """
     if child.sentence is not None:
         return
-    lasted = exits.lasted(LOCK_MS)
+    lasted = exits.lasted(child.seen.lock_wall_ms if child.seen else 0)
     why = f"it stood still for {lasted} with the store's write lock"
     told = findings.finding(child, Cause.store_frozen)
     if child.blocked and child.blocked.line:

@@ -331,21 +331,21 @@ class Stuck:
 
         A short look, or one on a starved host, may not have seen the watchdog ask. But a lane that goes round has it.
         """
-        verdict, held = classify(before, after), self._still_held(after)
+        verdict, held = classify(before, after), self.still_held(after)
         rests = verdict is Verdict.healthy and after.entries == 0 and _Between(before, after).lane.only_looks
         return held if held and (rests or verdict is Verdict.blocked) else verdict
 
-    def _has_it_still(self, after: Sample) -> bool:
-        """Whether nothing has moved since another thread was what kept the worker: it has the GIL, not the lane."""
-        return self._still_held(after) is Verdict.held_elsewhere and self._longer is self.gil
-
-    def _still_held(self, after: Sample) -> Verdict | None:
-        """How the GIL was held, if nothing has happened since that takes it.
+    def still_held(self, look: Sample) -> Verdict | None:
+        """How the GIL was held, if nothing has happened since that takes it; None: that is not so.
 
         That is a beat of the watchdog, and code that has come to the lane or left it.
         """
-        nothing_moved = after.watch_beat_ms == self.held_beat_ms and self.lane.at(after) is self.lane
+        nothing_moved = look.watch_beat_ms == self.held_beat_ms and self.lane.at(look) is self.lane
         return self.held if nothing_moved else None
+
+    def _has_it_still(self, after: Sample) -> bool:
+        """Whether nothing has moved since another thread was what kept the worker: it has the GIL, not the lane."""
+        return self.still_held(after) is Verdict.held_elsewhere and self._longer is self.gil
 
     def _hold(self, after: Sample) -> Stuck:
         return replace(self, held=self.verdict, held_beat_ms=after.watch_beat_ms)

@@ -153,6 +153,26 @@ def test_whoever_stands_still_with_the_stores_lock_is_killed_at_once(verdict: Ve
     assert finding_of(on, worker.name).cause == "store_frozen"
 
 
+def test_whoever_is_starved_with_the_stores_lock_and_the_gil_is_told_of_by_the_clock_on_the_wall() -> None:
+    on = running(procs=1)
+    (worker,) = on.of()
+    look(on, worker, 0, HELD, lock_ms=500, lock_wall_ms=2_000)
+    look(on, worker, 0, Verdict.starved, lock_ms=1_990, lock_wall_ms=7_960)
+    assert on.done(TakeStack) == []
+    look(on, worker, 0, Verdict.starved, lock_ms=2_040, lock_wall_ms=8_160)
+    on.say(worker, Stack(incarnation=worker.name, text=STACK))
+    assert on.killed == [worker.name]
+    assert "is killed: it stood still for 8.2 s with the store's write lock, at /srv/app.py:9 in slow" in on.logged
+
+
+def test_whoever_is_only_starved_with_the_stores_lock_is_left_alone() -> None:
+    on = running(procs=1)
+    (worker,) = on.of()
+    look(on, worker, 0, Verdict.starved, lock_ms=4_000, lock_wall_ms=16_000)
+    on.wait(1_000)
+    assert on.killed == []
+
+
 def test_what_was_seen_of_a_block_goes_into_the_finding_of_a_frozen_store() -> None:
     on = running(procs=1)
     (worker,) = on.of()

@@ -1,0 +1,46 @@
+"""For how long a worker has kept the embedded store's write lock while nobody could make it let go. Rules alone.
+
+All writers of the host wait meanwhile. Whoever is stopped or frozen has it for as long as the clock on the wall says.
+Whoever has the GIL and hardly a CPU would let go sooner if it could, so of its time that counts in which it could run,
+but a quarter at least. Looks that find it starved after others found the GIL held belong to that, as long as nothing
+has moved since; without that, whoever is starved is only slow, and the lock goes on when it gets a CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from pyrula_runtime.core.standstill import MOVING, Sample, Stuck, Verdict, counted_ms
+from pyrula_supervisor import ladder
+
+# how many times as long as LOCK_MS a starved worker may keep the lock at most
+STARVED_FACTOR = 4
+_STOPPED = frozenset({Verdict.stopped, Verdict.frozen})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockKept:
+    """For how long one tenure has lasted in a standstill (ms): as far as that counts, and by the clock on the wall.
+
+    `since_ms` is since when the worker wants or has the lock, by its box; 0: it does not. `looked_ms` is the last look.
+    """
+
+    for_ms: int = 0
+    wall_ms: int = 0
+    since_ms: int = 0
+    looked_ms: int = 0
+
+    def then(self, before: Sample, after: Sample, stuck: Stuck, since_ms: int, has_it: Callable[[], bool]) -> LockKept:
+        """After one more look, by which that is stuck. `has_it` asks the kernel whether the worker has the lock."""
+        anew = LockKept(since_ms=since_ms, looked_ms=after.at_ms)
+        verdict = stuck.verdict
+        if not since_ms or verdict in MOVING or verdict is Verdict.blocked:
+            return anew
+        now = replace(self, looked_ms=after.at_ms) if since_ms == self.since_ms else anew
+        if not ladder.keeps_lock(verdict, mute=stuck.still_held(after) is not None) or not has_it():
+            return now
+        wall_ms = max(0, after.at_ms - max(self.looked_ms, since_ms) - after.late_ms)
+        least_ms = round(max(counted_ms(before, after), wall_ms / STARVED_FACTOR))
+        for_ms = wall_ms if verdict in _STOPPED else min(wall_ms, least_ms)
+        return replace(now, for_ms=now.for_ms + for_ms, wall_ms=now.wall_ms + wall_ms)
