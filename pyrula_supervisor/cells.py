@@ -8,6 +8,10 @@ there are few.
 
 A cell that has fallen silent takes no place from another, as one that is stuck does not: on a starved host the looks
 that lead to its end may be long in coming, and all suspects would wait for that.
+
+Of both kinds together there are never more than twice as many cells as workers. Where all of these are silent, suspects
+wait until one runs again. The host has no CPU for one more process; and whichever was ended in favour of another would
+leave its suspect, against which nothing is known, to begin again on the same host.
 """
 
 from __future__ import annotations
