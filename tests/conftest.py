@@ -1,4 +1,4 @@
-"""The ground that all tests stand on: the dispositions of signals, whoever started the test run.
+"""The ground that all tests stand on: the dispositions of signals, whoever started the test run, and their order.
 
 A shell that runs something in the background has it ignore SIGINT, `nohup` has it ignore SIGHUP, and what is ignored
 stays ignored through every exec: Ctrl-C in a test would then end nobody. And what was tried on is told at the end.
@@ -7,11 +7,31 @@ stays ignored through every exec: Ctrl-C in a test would then end nobody. And wh
 from __future__ import annotations
 
 import signal
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.hookimpl(trylast=True)  # when those that are left out have gone
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Spread each module over the run, if there are several processes: tests that wait go beside others that compute.
+
+    All modules begin at the start, so one of few tests, which are the long ones, has ended long before the rest, and
+    nobody waits for it at the end. A group stays as it is.
+    """
+    if not hasattr(config, "workerinput"):
+        return
+    sizes = Counter(item.path for item in items)
+    seen: Counter[Path] = Counter()
+    shares = {}
+    for item in items:
+        shares[item] = 0.0 if item.get_closest_marker("xdist_group") else seen[item.path] / sizes[item.path]
+        seen[item.path] += 1
+    items.sort(key=shares.__getitem__)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
