@@ -35,6 +35,12 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 parse = functools.cache(ast.parse)
 
 
+@functools.cache
+def walked(text: str) -> tuple[ast.AST, ...]:
+    """Every node of a source, for all rules."""
+    return tuple(ast.walk(parse(text)))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """One file, read once."""
@@ -43,8 +49,8 @@ class Source:
     text: str
 
     @property
-    def nodes(self) -> Iterator[ast.AST]:
-        return ast.walk(parse(self.text))
+    def nodes(self) -> tuple[ast.AST, ...]:
+        return walked(self.text)
 
     @property
     def functions(self) -> Iterator[Function]:
