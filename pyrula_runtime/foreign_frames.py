@@ -38,9 +38,13 @@ _MOST_NAME = 4_096  # characters
 _NUMBER = struct.Struct("=Q")
 _INT = struct.Struct("=i")
 _NOP = bytes([9, 0])
+_INSTRUCTION = len(_NOP)
 _LINELESS = (lambda: None).__code__
 _ENCODINGS = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}  # by the bytes of a character
 
+
+# who owns a frame: a generator, or a call from C, for which it only stands
+_BY_GENERATOR, _BY_C = 1, 3
 
 # a frame, and how many bytes after the beginning of its code the instruction stands that it has come to
 _Call = tuple[Frame, int]
@@ -65,12 +69,12 @@ class _Layout:
     previous: int
     instruction: int = 56
     owner: int
-    called_by_c: int | None = 3  # who owns a frame that only stands for a call from C
     # of a code object
     first_line: int = 68
     filename: int = 112
     name: int = 120
     lines: int = 136
+    traceable: int
     instructions: int
     # of a text: where its characters begin if all of them are ASCII, and if not
     ascii_text: int = 40
@@ -89,14 +93,18 @@ _LAYOUTS = {
         code=32,
         previous=48,
         owner=69,
-        called_by_c=None,
         first_line=72,
+        traceable=168,
         instructions=184,
         ascii_text=48,
         other_text=72,
     ),
-    (3, 12): _Layout(native_thread_id=144, to_frame=(56, 0), code=0, previous=8, owner=70, instructions=192),
-    (3, 13): _Layout(native_thread_id=160, to_frame=(72,), code=0, previous=8, owner=70, instructions=200),
+    (3, 12): _Layout(
+        native_thread_id=144, to_frame=(56, 0), code=0, previous=8, owner=70, traceable=176, instructions=192
+    ),
+    (3, 13): _Layout(
+        native_thread_id=160, to_frame=(72,), code=0, previous=8, owner=70, traceable=184, instructions=200
+    ),
 }
 # the same in all of them: of any object, of a sequence, of `bytes`, of a text, and of a thread's state
 _TYPE, _SIZE, _BYTES, _TEXT_STATE, _BEFORE, _NEXT = 8, 16, 32, 32, 0, 8
@@ -209,6 +217,10 @@ class _Memory:
         """A pointer, or a number without sign of its size."""
         return int(_NUMBER.unpack(self.bytes_at(address, _NUMBER.size))[0])
 
+    def integer(self, address: int) -> int:
+        """What C calls an int."""
+        return int(_INT.unpack(self.bytes_at(address, _INT.size))[0])
+
     def byte_string(self, address: int) -> bytes:
         """What a `bytes` object holds."""
         return self.bytes_at(address + _BYTES, self._size_of(address, _MOST_CODE))
@@ -261,18 +273,23 @@ class _Reading:
             code, address, instruction = (
                 _NUMBER.unpack_from(frame, offset)[0] for offset in (layout.code, layout.previous, layout.instruction)
             )
-            if layout.called_by_c is None or frame[layout.owner] != layout.called_by_c:
-                calls.append(self._call(code, instruction - code - layout.instructions))
+            owner, at = frame[layout.owner], instruction - code - layout.instructions
+            if owner != _BY_C and self._has_begun(code, at, owner):
+                calls.append(self._call(code, at))
         return calls
+
+    def _has_begun(self, code: int, at: int, owner: int) -> bool:
+        """Whether Python itself would show it (`_PyFrame_IsIncomplete`); frames of its own helpers never begin."""
+        if self._memory.number(code + _TYPE) != self._where.code_type:
+            raise _TornError
+        return owner == _BY_GENERATOR or at >= self._memory.integer(code + self._layout.traceable) * _INSTRUCTION
 
     def _call(self, code: int, at: int) -> _Call:
         memory, layout = self._memory, self._layout
-        if memory.number(code + _TYPE) != self._where.code_type:
-            raise _TornError
-        first = _INT.unpack(memory.bytes_at(code + layout.first_line, _INT.size))[0]
+        lines, first = memory.byte_string(memory.number(code + layout.lines)), memory.integer(code + layout.first_line)
         frame = Frame(
             file=memory.text(memory.number(code + layout.filename), layout),
-            line=_line(memory.byte_string(memory.number(code + layout.lines)), first, at),
+            line=_line(lines, first, at),
             function=memory.text(memory.number(code + layout.name), layout),
         )
         return frame, at
@@ -285,6 +302,6 @@ def _line(lines: bytes, first: int, at: int) -> int:
     if at > _MOST_CODE:
         raise _TornError
     # Python decodes its own table, of a function that has it and does nothing for long enough.
-    code = _LINELESS.replace(co_code=_NOP * (at // 2 + 1), co_linetable=lines, co_firstlineno=first)
+    code = _LINELESS.replace(co_code=_NOP * (at // _INSTRUCTION + 1), co_linetable=lines, co_firstlineno=first)
     found = [line for begin, end, line in code.co_lines() if begin <= at < end and line is not None]
     return found[0] if found else first
