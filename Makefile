@@ -5,7 +5,7 @@ BIN = .venv/bin
 PYTEST = $(BIN)/python -m pytest -q
 # The box waits more than it computes: tests start processes and wait for them, so four at once suit two cores.
 AT_ONCE = -n 4 --dist loadgroup
-# Those that compute go on beside them, two at once.
+# Beside them go those that compute.
 TWO_AT_ONCE = -n 2 --dist loadgroup
 # What must hold on every CPython: the rules, the API, also for tests, the stores, on the embedded store, and whatever
 # depends on how CPython is made inside.
@@ -49,7 +49,7 @@ beside: venv
 	@told=$$(nice -n 5 $(MAKE) --no-print-directory types layers core others 2>&1); code=$$?; printf "%s\n" "$$told"; exit $$code
 
 core: venv
-	$(PYTEST) $(TWO_AT_ONCE) tests/core --cov=pyrula_runtime.core --cov-branch --cov-fail-under=100
+	$(PYTEST) tests/core --cov=pyrula_runtime.core --cov-branch --cov-fail-under=100
 
 others: venv
 	@own=$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
