@@ -74,7 +74,7 @@ def test_an_import_error_is_shown_once_and_ends_the_start(tmp_path: Path) -> Non
 
 def test_an_import_that_hangs_shows_where_and_ends_the_start(tmp_path: Path) -> None:
     app = APP + "\ndef connect():\n    time.sleep(1000)\nconnect()\n"
-    with household(tmp_path, app=app, start_method="auto", startup_timeout_ms=1_500) as house:
+    with household(tmp_path, app=app, start_method="auto", startup_timeout_ms=4_000) as house:
         assert house.code() not in (0, 78)
     assert any("in connect" in line for line in house.lines)
 
@@ -83,7 +83,7 @@ def test_an_import_that_hangs_shows_where_and_ends_the_start(tmp_path: Path) -> 
 def test_a_hook_that_hangs_between_fork_and_ready_is_shown_and_killed(tmp_path: Path, method: str) -> None:
     app = APP + "\nimport threading\nLOCK = threading.Lock()\nLOCK.acquire()\ndef hook():\n    LOCK.acquire()\n"
     hook = {"after_fork": "app:hook"}
-    with household(tmp_path, app=app, calling=hook, start_method=method, procs=1, startup_timeout_ms=1_500) as house:
+    with household(tmp_path, app=app, calling=hook, start_method=method, procs=1, startup_timeout_ms=4_000) as house:
         house.said("is stuck before it is ready")
         house.said("in hook")
         first = house.said(r"worker 0 \(pid (\d+)\) was killed by SIGKILL")[1]
