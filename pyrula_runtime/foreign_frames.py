@@ -32,13 +32,13 @@ from pyrula_runtime.core.frames import Frame
 
 _LOOKS = 8
 _MOST_FRAMES = 100  # the innermost, as many as `faulthandler` shows
+_MOST_STEPS = 1_000  # from a frame to the one that called it, those that are not shown among them
 _MOST_THREADS = 1_000  # that began before or after the one that is known
 _MOST_CODE = 1 << 24  # bytes of one function's instructions, and of its table of lines
-_MOST_NAME = 4_096  # characters
+_MOST_NAME = 4_096  # characters of a name that are read
 _NUMBER = struct.Struct("=Q")
 _INT = struct.Struct("=i")
-_NOP = bytes([9, 0])
-_INSTRUCTION = len(_NOP)
+_INSTRUCTION = 2  # bytes
 _LINELESS = (lambda: None).__code__
 _ENCODINGS = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}  # by the bytes of a character
 
@@ -227,7 +227,7 @@ class _Memory:
 
     def text(self, address: int, layout: _Layout) -> str:
         """What a `str` holds."""
-        size = self._size_of(address, _MOST_NAME)
+        size = min(self._size_of(address, _MOST_CODE), _MOST_NAME)
         state = self.bytes_at(address + _TEXT_STATE, 1)[0]
         width, is_ascii = state >> 2 & 7, state >> 6 & 1
         if width not in _ENCODINGS:
@@ -264,19 +264,24 @@ class _Reading:
 
     def calls(self, state: int) -> list[_Call]:
         """Where the thread with this state is, innermost first."""
-        layout, calls = self._layout, list[_Call]()
+        layout, calls, known = self._layout, list[_Call](), dict[tuple[int, int], _Call]()
         address = state
         for offset in layout.to_frame:
             address = self._memory.number(address + offset)
-        while address and len(calls) < _MOST_FRAMES:
+        for _ in range(_MOST_STEPS):
+            if not address or len(calls) == _MOST_FRAMES:
+                return calls
             frame = self._memory.bytes_at(address, layout.frame)
             code, address, instruction = (
                 _NUMBER.unpack_from(frame, offset)[0] for offset in (layout.code, layout.previous, layout.instruction)
             )
             owner, at = frame[layout.owner], instruction - code - layout.instructions
             if owner != _BY_C and self._has_begun(code, at, owner):
-                calls.append(self._call(code, at))
-        return calls
+                # a recursion is at the same few places all along, and each of them may have a table of megabytes
+                if (code, at) not in known:
+                    known[code, at] = self._call(code, at)
+                calls.append(known[code, at])
+        raise _TornError
 
     def _has_begun(self, code: int, at: int, owner: int) -> bool:
         """Whether Python itself would show it (`_PyFrame_IsIncomplete`); frames of its own helpers never begin."""
@@ -301,7 +306,8 @@ def _line(lines: bytes, first: int, at: int) -> int:
         return first  # it has not begun
     if at > _MOST_CODE:
         raise _TornError
-    # Python decodes its own table, of a function that has it and does nothing for long enough.
-    code = _LINELESS.replace(co_code=_NOP * (at // _INSTRUCTION + 1), co_linetable=lines, co_firstlineno=first)
-    found = [line for begin, end, line in code.co_lines() if begin <= at < end and line is not None]
-    return found[0] if found else first
+    # Python decodes its own table, and in one call: entry by entry, that of a long function would take seconds.
+    code = _LINELESS.replace(co_linetable=lines, co_firstlineno=first)
+    kind = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_int)
+    found = int(kind(("PyCode_Addr2Line", ctypes.pythonapi))(code, at))
+    return found if found >= 0 else first

@@ -169,6 +169,64 @@ def test_of_a_deep_recursion_the_innermost_are_read(readable: Readable) -> None:
     assert [line for _, line, _ in found[-2:]] == [line_of(process, "deeper(n - 1)"), line_of(process, "ctypes.PyDLL")]
 
 
+def test_what_one_function_tells_is_read_once_a_look(readable: Readable, monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = "\n".join("        " + line for line in WAITS.splitlines())
+    process, thread = readable.start(
+        f"def deeper(n):\n    if n:\n        deeper(n - 1)\n    else:\n{inner}\ndeeper(500)"
+    )
+    readable.resting(process, thread)
+    decoded: list[int] = []
+    line = foreign_frames._line
+
+    def counted(lines: bytes, first: int, at: int) -> int:
+        decoded.append(at)
+        return line(lines, first, at)
+
+    monkeypatch.setattr(foreign_frames, "_line", counted)
+    assert len(frames_of(readable.stack(process, thread))) == 100
+    assert len(decoded) == 2 * 2  # two places, and two looks that are the same
+
+
+def test_a_function_of_many_lines_is_read_with_the_line(readable: Readable) -> None:
+    long = "\n".join(["    pass"] * 50_000 + ["    n = 1"] * 50_000)
+    inner = "\n".join("    " + line for line in WAITS.splitlines())
+    process, thread = readable.start(f"def long():\n{long}\n{inner}\nlong()")
+    assert readable.resting(process, thread)[-1][1:] == (line_of(process, "ctypes.PyDLL"), "long")
+
+
+@pytest.mark.parametrize(
+    ("file", "function", "shown"),
+    [
+        pytest.param(
+            "/srv/a.py",
+            'evil\n  File "/srv/innocent.py", line 3 in innocent\nrun 01 forged',
+            ("/srv/a.py", r"evil\n  File \x22/srv/innocent.py\x22, line 3 in innocent\nrun 01 forged"),
+            id="frames of others",
+        ),
+        pytest.param(
+            '/srv/a.py", line 7 in good\n  File "/srv/innocent.py',
+            "evil",
+            (r"/srv/a.py\x22, line 7 in good\n  File \x22/srv/innocent.py", "evil"),
+            id="frames of others in the file's name",
+        ),
+        pytest.param(
+            "/srv/\x1b[2J.py",
+            "a\x85b\u2028c\u202ed\r\x07",
+            (r"/srv/\x1b[2J.py", r"a\x85b\u2028c\u202ed\r\x07"),
+            id="orders to a terminal",
+        ),
+        pytest.param("f" * 10_000, "n" * 10_000, ("f" * 500 + "...", "n" * 500 + "..."), id="long"),
+        pytest.param("", "", ("", ""), id="empty"),
+    ],
+)
+def test_a_name_can_be_no_more_than_one(readable: Readable, file: str, function: str, shown: tuple[str, str]) -> None:
+    code = f"exec(compile({WAITS!r}, {file!r}, 'exec').replace(co_name={function!r}))"
+    process, thread = readable.start(code)
+    found = readable.resting(process, thread)
+    assert [function for *_, function in found[:-1]] == ["<module>", "guilty"]
+    assert found[-1] == (shown[0], 2, shown[1])
+
+
 BUSY = """
 import json
 class Each:
