@@ -370,3 +370,10 @@ def cut(text: str) -> str:
     """A text that fits a packet: its end, where stacks and tracebacks say what matters; what is no text becomes `?`."""
     plain = text.encode(errors="replace").decode()
     return plain if len(plain) <= MAX_TEXT // 4 else "…" + plain[-MAX_TEXT // 4 :]
+
+
+def cut_behind(text: str) -> str:
+    """The same of what begins with what matters, as the innermost call of a stack from outside does: whole lines."""
+    if len(text) <= MAX_TEXT // 4:
+        return cut(text)
+    return cut(text[: text.rfind("\n", 0, MAX_TEXT // 4) + 1 or MAX_TEXT // 4])

@@ -20,7 +20,7 @@ from pathlib import Path
 from pyrula_runtime import stacks
 from pyrula_runtime.blackbox import read_box
 from pyrula_runtime.blackbox.layout import box_path
-from pyrula_runtime.wire import Stack, cut
+from pyrula_runtime.wire import Stack, cut_behind
 from pyrula_supervisor.events import Event, Said
 
 # how long the process has to answer by itself, how long its memory may take to be read, and how often its file is
@@ -128,7 +128,7 @@ class StackAsking:
             return  # it has answered, was sent the signal, is dead, or another of its threads counts now
         self._drop_timer(thread.incarnation)
         if text:
-            self._answer(thread.incarnation, text)
+            self._answer(thread.incarnation, cut_behind(text))
         else:
             self._use_signal(thread)
 
@@ -146,9 +146,9 @@ class StackAsking:
             self._later(_LOOK_S, incarnation, lambda _: self._look(incarnation, path, begin, text, looks - 1))
             return
         self._timers.pop(incarnation, None)
-        if answer := text or self._late[incarnation]:
+        if answer := cut_behind(text) or self._late[incarnation]:
             self._answer(incarnation, answer)
         del self._late[incarnation]
 
     def _answer(self, incarnation: str, text: str) -> None:
-        self._post(Said(now_ms=0, incarnation=incarnation, message=Stack(incarnation=incarnation, text=cut(text))))
+        self._post(Said(now_ms=0, incarnation=incarnation, message=Stack(incarnation=incarnation, text=text)))

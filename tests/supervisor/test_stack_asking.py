@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pyrula_runtime import stacks
+from pyrula_runtime.core.frames import frames_of
 from pyrula_runtime.stacks import stack_path
 from pyrula_runtime.wire import Stack
 from pyrula_supervisor.events import Event, Said
@@ -24,8 +25,8 @@ GUILTY = "print('on', flush=True)\nctypes.PyDLL(None).read(0, ctypes.create_stri
 class Asked:
     """A process that holds the GIL, and who asks for its stack."""
 
-    def __init__(self, folder: Path) -> None:
-        self.process = Dying(folder, GUILTY)
+    def __init__(self, folder: Path, code: str = GUILTY) -> None:
+        self.process = Dying(folder, code)
         assert self.process.said() == "on"
         self.posted: asyncio.Queue[Event] = asyncio.Queue()
         self.asking = StackAsking(self.process.folder, lambda _: self.process.process.pid, self.posted.put_nowait)
@@ -149,3 +150,31 @@ async def test_without_a_thread_to_read_it_gets_the_signal(asked: Asked, monkeyp
     asked.asking.take(NAME, 0)
     assert "in guilty" in await asked.answer()
     assert asked.signalled == 1
+
+
+# as deep, and of so long a name, that not all of its frames fit
+DEEP = f"""
+def {"deeper" * 20}(n):
+    if n:
+        {"deeper" * 20}(n - 1)
+    else:
+        print('on', flush=True)
+        ctypes.PyDLL(None).read(0, ctypes.create_string_buffer(9), 9)
+{"deeper" * 20}(200)
+"""
+
+
+@pytest.mark.parametrize("whereabouts", ["told", "untold"])
+async def test_of_a_deep_stack_the_innermost_frames_come(tmp_path: Path, whereabouts: str) -> None:
+    asked = Asked(tmp_path, DEEP)
+    try:
+        whole = asked.process.program.read_text().splitlines()
+        if whereabouts == "untold":
+            asked.path.write_text("")
+        asked.asking.take(NAME, 0)
+        frames = frames_of(await asked.answer())
+    finally:
+        asked.process.end()
+    lines = [whole[frame.line - 1].strip().partition("(")[0] for frame in frames]
+    assert lines[-2:] == ["deeper" * 20, "ctypes.PyDLL"]
+    assert 10 < len(lines) < 100

@@ -25,6 +25,7 @@ from pyrula_runtime.wire import (
     Start,
     WireError,
     cut,
+    cut_behind,
     decode,
     encode,
 )
@@ -102,6 +103,16 @@ def test_texts_that_are_cut_always_fit() -> None:
     message = Blocked(incarnation="i", run_id="r", workflow="w", step="s", for_s=1.0, line=cut("é" * 10**6), stack=text)
     assert len(encode(message)) <= MAX_PACKET
     assert cut("a lone \udcff") == "a lone ?"
+
+
+def test_what_begins_with_what_matters_is_cut_behind_a_line() -> None:
+    text = "".join(f"line {number}\n" for number in range(10_000))
+    kept = cut_behind(text)
+    assert text.startswith(kept)
+    assert kept.endswith("\n")
+    assert cut(kept) == kept == cut_behind(kept)
+    assert len(cut_behind("é" * 10**6)) == len(cut("é" * 10**6)) - len("…")
+    assert cut_behind("a lone \udcff") == "a lone ?"
     with pytest.raises(WireError, match="no JSON"):
         encode(Stack(incarnation="i", text="\udcff"))
 
