@@ -307,7 +307,10 @@ def _line(lines: bytes, first: int, at: int) -> int:
     if at > _MOST_CODE:
         raise _TornError
     # Python decodes its own table, and in one call: entry by entry, that of a long function would take seconds.
-    code = _LINELESS.replace(co_linetable=lines, co_firstlineno=first)
+    try:
+        code = _LINELESS.replace(co_linetable=lines, co_firstlineno=first)
+    except ValueError:  # no code begins there
+        raise _TornError from None
     kind = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_int)
     found = int(kind(("PyCode_Addr2Line", ctypes.pythonapi))(code, at))
     return found if found >= 0 else first

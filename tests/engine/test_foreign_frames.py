@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import re
@@ -13,6 +14,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pyrula_runtime import foreign_frames, kernel, stacks
 from pyrula_runtime.core.frames import frames_of
@@ -296,6 +299,20 @@ def test_false_addresses_are_found_out(address: int) -> None:
         dataclasses.replace(true, thread_state=true.code_type),
     ):
         assert frames_of_thread(os.getpid(), threading.get_native_id(), false) == []
+
+
+@pytest.mark.parametrize("first", [-(2**31), -1, 0])
+def test_a_function_that_begins_nowhere_is_torn(first: int) -> None:
+    """Memory that was given back holds whatever comes next; some versions of Python refuse to decode such a thing."""
+    lines = test_a_function_that_begins_nowhere_is_torn.__code__.co_linetable
+    with contextlib.suppress(foreign_frames._TornError):
+        assert foreign_frames._line(lines, first, 0) <= 0
+
+
+@given(lines=st.binary(max_size=200), first=st.integers(-(2**31), 2**31 - 1), at=st.integers(-10, 1 << 24))
+def test_whatever_is_read_as_a_table_of_lines_is_a_line_or_torn(lines: bytes, first: int, at: int) -> None:
+    with contextlib.suppress(foreign_frames._TornError):
+        assert isinstance(foreign_frames._line(lines, first, at), int)
 
 
 def test_whereabouts_are_read_as_they_were_written() -> None:
