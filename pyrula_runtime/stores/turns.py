@@ -199,8 +199,9 @@ class Amendment:
     """An operator's change to a run that is still at revision `rev`. None leaves a field as it is.
 
     `ready` makes the run claimable (True) or not (False). `append` are journal entries for position `expected_len`.
-    `clear_outcome` drops result, error and finish time. A held run keeps its lock and token unless `status` is given:
-    a change of status consumes the fence, and ends the wait of a run that waits. `due_ms` goes with the status of a run
+    `clear_outcome` drops result, error and finish time; it goes with every status that lets an ended run live again,
+    since a store may tell by the finish time who lives. A held run keeps its lock and token unless `status` is given: a
+    change of status consumes the fence, and ends the wait of a run that waits. `due_ms` goes with the status of a run
     that is to wait for that time.
     """
 

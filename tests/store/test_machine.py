@@ -102,7 +102,7 @@ AMENDMENTS = st.one_of(
             cancel_requested=st.none() | st.booleans(),
             dossier=DOSSIERS,
             append=ENTRIES,
-            clear_outcome=st.booleans(),
+            clear_outcome=st.just(status in (RunStatus.queued, RunStatus.waiting, RunStatus.paused)),
         )
         for status in (None, RunStatus.queued, RunStatus.waiting, RunStatus.paused, RunStatus.failed)
     ]
