@@ -30,7 +30,7 @@ async def raised(world: World, seed: int, load: Load) -> None:
 
 @pytest.mark.parametrize("seed", [int(os.environ.get("PYRULA_STORM_SEED", "1"))])
 async def test_a_short_storm(world: World, seed: int) -> None:
-    await raised(world, seed, Load(innocent=100, guilty_of_each=1, length_s=25))
+    await raised(world, seed, Load(innocent=100, guilty_of_each=1, length_s=60))
 
 
 @pytest.mark.nightly
