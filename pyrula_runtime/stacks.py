@@ -31,6 +31,7 @@ from urllib.parse import quote
 
 from pyrula_runtime import kernel, leaving
 from pyrula_runtime.blackbox.layout import boxes_in
+from pyrula_runtime.core.frames import plain
 from pyrula_runtime.foreign_frames import Whereabouts, frames_of_thread, own_whereabouts
 from pyrula_runtime.users_code import users_line
 
@@ -47,7 +48,6 @@ _SIGNALS = {
 _TITLE = "Stack (most recent call first):"  # of a stack in a file, as `faulthandler` writes it
 _MOST_TOLD = 200  # bytes of what a process tells first
 _MOST = 16_000  # characters of a stack that are kept
-_MOST_NAME = 500  # of a name, as `faulthandler` does
 
 
 def stack_path(directory: Path, incarnation: str) -> Path:
@@ -132,16 +132,8 @@ def read(path: Path, pid: int, thread_id: int) -> str:
     """The stack of one thread as it is now, innermost first, as text; empty if it cannot be read. It may hang."""
     where = Whereabouts.parsed(_beginning(path))
     frames = frames_of_thread(pid, thread_id, where) if where is not None else []
-    lines = [f'  File "{_plain(frame.file)}", line {frame.line} in {_plain(frame.function)}' for frame in frames]
+    lines = [f'  File "{plain(frame.file)}", line {frame.line} in {plain(frame.function)}' for frame in frames]
     return "\n".join([_TITLE, *lines, ""]) if lines else ""
-
-
-def _plain(name: str) -> str:
-    """A name that can be no more than one: it ends no line or quotation, and does nothing to a terminal."""
-    short = name if len(name) <= _MOST_NAME else f"{name[:_MOST_NAME]}..."
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in short).replace(
-        '"', r"\x22"
-    )
 
 
 def ask(path: Path, pid: int, thread_id: int) -> int | None:

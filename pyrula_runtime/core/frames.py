@@ -1,5 +1,6 @@
-"""A stack as text, taken apart: of `traceback` (innermost last) or of `faulthandler` (innermost first, no source).
+"""A stack as text, put together and taken apart.
 
+As `traceback` writes it the innermost frame is last; as `faulthandler` does it is first, and there is no source.
 Evidence keeps a stack as it was written by whoever could still write. People want to see their own frames of it, and a
 hint needs to know what they called.
 """
@@ -7,8 +8,9 @@ hint needs to know what they called.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 # traceback writes `line 7, in polite` and the source below it, faulthandler `line 7 in polite`
 _FRAME = re.compile(r'^ *File "(?P<file>.*)", line (?P<line>\d+)(?P<comma>,?) in (?P<function>.*)$')
@@ -16,6 +18,12 @@ _FRAME = re.compile(r'^ *File "(?P<file>.*)", line (?P<line>\d+)(?P<comma>,?) in
 _MARKS = re.compile(r"^[\s~^]*$")
 # how a stack's title begins that is of a run in flight, whatever it does
 _OF_RUN = re.compile(r"^run (?P<run_id>\S+) ")
+
+
+# characters of a name, or of a line of source, that are kept
+_MOST = 500
+# so many equal frames of a recursion are written, as `traceback` does
+_ALIKE = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +75,28 @@ def frames_of(text: str) -> tuple[Frame, ...]:
         source = _source(lines[at + 1]) if outermost_first and at + 1 < len(lines) else ""
         frames.append(Frame(file=found["file"], line=int(found["line"]), function=found["function"], source=source))
     return tuple(frames if outermost_first else reversed(frames))
+
+
+def as_text(frames: Iterable[Frame]) -> str:
+    """As `traceback` writes them, outermost first, each with its source if that is known."""
+    lines: list[str] = []
+    for frame, alike in groupby(frames):
+        number = sum(1 for _ in alike)
+        written = f'  File "{frame.file}", line {frame.line}, in {frame.function}\n'
+        lines += [written + (f"    {frame.source}\n" if frame.source else "")] * min(number, _ALIKE)
+        if more := max(0, number - _ALIKE):
+            lines.append(f"  [Previous line repeated {more} more time{'s' if more > 1 else ''}]\n")
+    return "".join(lines)
+
+
+def plain(name: str) -> str:
+    """A name that can be no more than one: it ends no line or quotation, does nothing to a terminal, is not long."""
+    return printable(name if len(name) <= _MOST else f"{name[:_MOST]}...").replace('"', r"\x22")
+
+
+def printable(text: str) -> str:
+    """With escapes in place of whatever is not to be seen."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def inside(frames: Sequence[Frame], line: str) -> Sequence[Frame]:

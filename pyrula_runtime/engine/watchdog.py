@@ -17,26 +17,24 @@ back (see stacks).
 from __future__ import annotations
 
 import gc
-import linecache
 import logging
 import os
 import sys
 import threading
 import time
-import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import FrameType
 from typing import Protocol
 
 from pyrula_runtime.core.deaths import Cause
+from pyrula_runtime.core.frames import Frame, as_text
 from pyrula_runtime.core.hints import hint
 from pyrula_runtime.core.standstill import NOT_STUCK, Sample, Stuck, from_beginning
 from pyrula_runtime.engine.current import Current
 from pyrula_runtime.engine.lane import Lane
 from pyrula_runtime.engine.presence import Presence, mono_ms
 from pyrula_runtime.looking import Onlooker
-from pyrula_runtime.users_code import is_users
+from pyrula_runtime.users_code import frames_around, is_users
 
 log = logging.getLogger("pyrula.watchdog")
 
@@ -244,34 +242,25 @@ class _Collections:
 
 def block_on(lane: Lane, for_s: float) -> Block:
     """Whose code is on the lane, and where; from another thread."""
-    frame = sys._current_frames().get(lane.thread.ident or 0)
-    return Block(for_s=for_s, whose=lane.whose, line=_user_line(frame), stack=_user_stack(frame))
+    frames = frames_around(sys._current_frames().get(lane.thread.ident or 0))
+    return Block(for_s=for_s, whose=lane.whose, line=_user_line(frames), stack=_user_stack(frames))
 
 
 def stack_of(thread: int | None) -> str:
     """The whole stack of a thread, by its Python identity."""
-    frame = None if thread is None else sys._current_frames().get(thread)
-    return "" if frame is None else "".join(traceback.format_stack(frame))
+    return as_text(frames_around(None if thread is None else sys._current_frames().get(thread)))
 
 
-def _user_stack(frame: FrameType | None) -> str:
+def _user_stack(frames: Sequence[Frame]) -> str:
     """The stack from the outermost frame of user code inwards; all of it if there is none."""
-    frames = [] if frame is None else list(traceback.extract_stack(frame))
-    first = next((depth for depth, each in enumerate(frames) if is_users(each.filename)), 0)
-    return "".join(traceback.format_list(frames[first:]))
+    first = next((depth for depth, each in enumerate(frames) if is_users(each.file)), 0)
+    return as_text(frames[first:])
 
 
-def _user_line(frame: FrameType | None) -> str:
+def _user_line(frames: Sequence[Frame]) -> str:
     """`file:line in function: source` of the innermost frame of user code, else of the innermost of all."""
-    innermost = frame
-    while innermost is not None and not is_users(innermost.f_code.co_filename):
-        innermost = innermost.f_back
-    innermost = innermost or frame
-    if innermost is None:
-        return "unknown"
-    name, number = innermost.f_code.co_filename, innermost.f_lineno
-    source = linecache.getline(name, number).strip()
-    return f"{name}:{number} in {innermost.f_code.co_name}: {source}"
+    innermost = next((each for each in reversed(frames) if is_users(each.file)), frames[-1] if frames else "unknown")
+    return str(innermost)
 
 
 def log_block(block: Block) -> None:

@@ -9,15 +9,15 @@ may be missed; and of more runs than people read nothing is told, so that one al
 from __future__ import annotations
 
 import asyncio
-import linecache
 import sys
-import traceback
 from collections.abc import Iterable, Iterator
 from types import CodeType, FrameType
 
 from pyrula_runtime.core.entries import Op
+from pyrula_runtime.core.frames import Frame, as_text
 from pyrula_runtime.engine.current import Current
 from pyrula_runtime.engine.presence import ThreadSpan
+from pyrula_runtime.users_code import frame_at, frames_around
 
 _TASK = "step of "
 # as much text as fits a packet beside the end of the lane's own stack, in characters; and of each stack so many frames
@@ -42,7 +42,7 @@ def waiting(loop: asyncio.AbstractEventLoop) -> Iterator[str]:
     for task in asyncio.all_tasks(loop):
         name = task.get_name()
         if name.startswith(_TASK):
-            yield f"{name.removeprefix(_TASK)} is at\n" + "".join([*_frames(task.get_coro())][-_FRAMES:])
+            yield f"{name.removeprefix(_TASK)} is at\n{as_text([*_frames(task.get_coro())][-_FRAMES:])}"
 
 
 def in_threads() -> Iterator[str]:
@@ -53,16 +53,14 @@ def in_threads() -> Iterator[str]:
             place = span.place
             where = f"step {place.step}" if place.step else "its body"
             title = f"run {place.run_id} ({place.workflow}, {where}) has a thread at\n"
-            found.append((bool(place.step), title + "".join(traceback.format_stack(frame, limit=_FRAMES))))
+            found.append((bool(place.step), title + as_text(frames_around(frame)[-_FRAMES:])))
     return (stack for _, stack in sorted(found))
 
 
-def _frames(awaitable: object) -> Iterator[str]:
+def _frames(awaitable: object) -> Iterator[Frame]:
     """What a suspended coroutine waits in, outermost first."""
     while (frame := getattr(awaitable, "cr_frame", None)) is not None:
-        code, number = frame.f_code, frame.f_lineno
-        source = linecache.getline(code.co_filename, number).strip()
-        yield f'  File "{code.co_filename}", line {number}, in {code.co_name}\n' + (f"    {source}\n" if source else "")
+        yield frame_at(frame.f_code, frame.f_lineno or 0)
         awaitable = getattr(awaitable, "cr_await", None)
 
 

@@ -1,4 +1,4 @@
-"""Stacks taken apart: as `traceback` and as `faulthandler` really write them."""
+"""Stacks put together, and taken apart: as `traceback` and as `faulthandler` really write them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pyrula_runtime.core.frames import Frame, frames_of, inside, run_of, stacks_of
+from pyrula_runtime.core.frames import Frame, as_text, frames_of, inside, plain, run_of, stacks_of
 
 TWO_THREADS = """Fatal Python error: Segmentation fault
 
@@ -84,3 +84,41 @@ def test_a_text_of_several_stacks_is_told_apart_by_their_titles() -> None:
     assert [each.file for each in frames_of(lane + "".join(runs))] == ["sel.py"]
     assert [run_of(stack) for stack in stacks_of(TWO_THREADS)] == ["", ""]
     assert stacks_of("") == ("",)
+
+
+def test_what_is_written_is_read_again_as_it_was() -> None:
+    frames = (OUTER, Frame(file="/srv/other app.py", line=12, function="<lambda>", source="lambda: inner(1)"), INNER)
+    text = as_text(frames)
+    assert text.splitlines()[1:3] == ['  File "/srv/other app.py", line 12, in <lambda>', "    lambda: inner(1)"]
+    assert frames_of(text) == frames
+    assert as_text(()) == ""
+
+
+@pytest.mark.parametrize(("times", "told"), [(3, None), (4, "repeated 1 more time]"), (9, "repeated 6 more times]")])
+def test_a_recursion_is_written_as_traceback_does(times: int, told: str | None) -> None:
+    text = as_text([OUTER, *[INNER] * times, OUTER])
+    theirs = traceback.StackSummary.from_list(
+        [
+            traceback.FrameSummary(each.file, each.line, each.function, line="")
+            for each in [OUTER, *[INNER] * times, OUTER]
+        ]
+    )
+    assert text == "".join(theirs.format())
+    assert told is None or told in text
+    assert len(frames_of(text)) == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("größe_値", "größe_値"),
+        ("<listcomp>", "<listcomp>"),
+        ('a\n  File "/srv/innocent.py", line 3, in b', r"a\n  File \x22/srv/innocent.py\x22, line 3, in b"),
+        ("\x1b[31mred\r\u2028\u202e\ud800", r"\x1b[31mred\r\u2028\u202e\ud800"),
+        ("n" * 501, "n" * 500 + "..."),
+    ],
+)
+def test_a_name_is_no_more_than_a_name(name: str, told: str) -> None:
+    assert plain(name) == told
+    frames = [Frame(file=plain(name), line=1, function=plain(name)), INNER]
+    assert frames_of(as_text(frames)) == tuple(frames)

@@ -127,10 +127,11 @@ def test_a_timer_that_nobody_winds_up_ends_the_process_with_the_lane_first(start
 def test_a_timer_that_is_wound_up_or_stopped_ends_nothing(start: Starting) -> None:
     process = start(
         """
-        word = stacks.LastWord(file, 0.3)
-        over = time.monotonic() + 0.9
+        word = stacks.LastWord(file, 3)
+        over = time.monotonic() + 4
         while time.monotonic() < over:
             word.wind_up(1)
+            time.sleep(0.05)
         word.stop()
         """
     )
