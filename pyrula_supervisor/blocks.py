@@ -15,9 +15,9 @@ from typing import Any
 from pyrula_runtime.core import hints
 from pyrula_runtime.core.deaths import Cause
 from pyrula_runtime.core.standstill import MOVING, Verdict
-from pyrula_runtime.wire import Blocked, Dump, Unblocked, cut
+from pyrula_runtime.wire import Blocked, Unblocked, cut
 from pyrula_supervisor import exits, findings, ladder, sentences
-from pyrula_supervisor.actions import BlockOver, Incident, Send, TakeStack
+from pyrula_supervisor.actions import BlockOver, Incident
 from pyrula_supervisor.draft import Draft
 from pyrula_supervisor.events import LaneSeen
 from pyrula_supervisor.ladder import Rung
@@ -134,10 +134,8 @@ def _warned(draft: Draft, child: Child, event: LaneSeen) -> None:
     draft.move(child, ChildEvent.block)
     if child.blocked is None:
         _show(draft, child.incarnation, _from_outside(event, gil_held=child.mute))
-    if child.mute:
-        draft.do(TakeStack(incarnation=child.incarnation, thread_id=event.thread_id))
-    elif child.blocked is None:
-        draft.do(Send(incarnation=child.incarnation, message=Dump()))
+    if child.mute or child.blocked is None:
+        draft.look_at(child)
 
 
 def _told(draft: Draft, child: Child, event: LaneSeen) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pyrula_runtime.wire import Dump, Stack
+from pyrula_runtime.wire import Stack
 from pyrula_supervisor import rolling
-from pyrula_supervisor.actions import Send
 from pyrula_supervisor.draft import Draft
 from pyrula_supervisor.events import DumpAsked, ScaleAsked
 from pyrula_supervisor.model import Child, Question, Slot
@@ -35,15 +34,15 @@ def scale_asked(draft: Draft, event: ScaleAsked) -> None:
 
 
 def dump_asked(draft: Draft, event: DumpAsked) -> None:
-    """Ask the worker of a slot for its lane's stack: of several the stuck one, not its stand-in."""
+    """Look at the worker of a slot: of several the stuck one, not its stand-in."""
     sharing = sorted(draft.state.of_slot(event.slot), key=lambda child: (child.stuck, child.serving, child.asked_ms))
     if not sharing:
         draft.answer(event.asker, f"slot {event.slot} has no worker now, so there is no stack", ok=False)
         return
-    name = sharing[-1].incarnation
-    question = Question(slot=event.slot, asker=event.asker, incarnation=name, deadline_ms=draft.now_ms + DUMP_MS)
+    child, deadline_ms = sharing[-1], draft.now_ms + DUMP_MS
+    question = Question(slot=event.slot, asker=event.asker, incarnation=child.incarnation, deadline_ms=deadline_ms)
     draft.set(dumps=(*draft.state.dumps, question))
-    draft.do(Send(incarnation=name, message=Dump()))
+    draft.look_at(child)
 
 
 def stack(draft: Draft, child: Child, message: Stack) -> None:

@@ -11,8 +11,8 @@ import hashlib
 import logging
 from typing import Any
 
-from pyrula_runtime.wire import Drain, Role
-from pyrula_supervisor.actions import Action, Answer, Kill, Log, Send, Spawn
+from pyrula_runtime.wire import Drain, Dump, Role
+from pyrula_supervisor.actions import Action, Answer, Kill, Log, Send, Spawn, TakeStack
 from pyrula_supervisor.model import NEVER, NO_SLOT, Child, Slot, State
 from pyrula_supervisor.tables import ChildEvent, ChildState, PhaseEvent, child_after, phase_after
 
@@ -126,6 +126,14 @@ class Draft:
             facts["cause"] = f"killed by us because {cause}"
         self.do(Kill(incarnation=child.incarnation))
         self.move(child, ChildEvent.kill, deadline_ms=self.now_ms + KILL_AGAIN_MS, nudge_ms=NEVER, **facts)
+
+    def look_at(self, child: Child) -> None:
+        """Have its stack: of its lane, or if it cannot answer of the thread that keeps it from that."""
+        if child.mute:
+            thread_id = child.seen.thread_id if child.seen else 0
+            self.do(TakeStack(incarnation=child.incarnation, thread_id=thread_id))
+        else:
+            self.do(Send(incarnation=child.incarnation, message=Dump()))
 
     # slots
 

@@ -10,9 +10,9 @@ import dataclasses
 import logging
 
 from pyrula_runtime.core.deaths import Cause
-from pyrula_runtime.wire import Dump, Finding, cut
+from pyrula_runtime.wire import Finding, cut
 from pyrula_supervisor import exits, findings
-from pyrula_supervisor.actions import Incident, Send, TakeStack
+from pyrula_supervisor.actions import Incident
 from pyrula_supervisor.draft import Draft
 from pyrula_supervisor.events import Weighed
 from pyrula_supervisor.model import Child, Sentence
@@ -67,12 +67,7 @@ def keeps_lock(draft: Draft, child: Child) -> None:
 def pass_on(draft: Draft, child: Child, told: Finding, why: str, *, pardonable: bool = False) -> None:
     """Sentence a child, and look at its stack a last time."""
     sentence = Sentence(finding=told, why=why, at_ms=draft.now_ms + LOOK_MS, pardonable=pardonable)
-    draft.change(child, sentence=sentence)
-    if child.mute:
-        thread_id = child.seen.thread_id if child.seen else 0
-        draft.do(TakeStack(incarnation=child.incarnation, thread_id=thread_id))
-    else:
-        draft.do(Send(incarnation=child.incarnation, message=Dump()))
+    draft.look_at(draft.change(child, sentence=sentence))
 
 
 def looked(draft: Draft, child: Child, stack: str) -> None:

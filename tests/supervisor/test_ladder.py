@@ -155,6 +155,8 @@ def test_a_thread_that_holds_the_gil_is_told_from_the_lane(tmp_path: Path) -> No
         stuck = begun(house)
         told = house.said(rf"\(pid {stuck}\) is blocked for .* with the GIL held by run (\S+) \(thread, .* at (.+)$")
         assert (told[1], "in_thread" in told[2]) == (guilty.run_id, True)
+        house.command("dump 0")
+        assert "in_thread" in house.told("answer")
         kind, evidence = quarantined(guilty)
         assert (kind, evidence["step"]) == ("EventLoopBlocked", "in_thread")
         assert {each["run_id"] for each in incidents(house, "block")} == {guilty.run_id}
