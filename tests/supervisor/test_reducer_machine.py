@@ -281,9 +281,9 @@ class Lives(RuleBasedStateMachine):
         assert world.quit is not None or self.unwell() == []
 
     def all_lanes_turn(self) -> None:
-        """Nothing is stuck, and no suspect waits."""
+        """Nothing is stuck, of which the shell tells once, and no suspect waits."""
         for child in list(self.world.state.children.values()):
-            if child.seen or child.blocked:
+            if child.seen or child.blocked or child.mute or child.silent_ms:
                 facts: dict[str, Any] = {"verdict": Verdict.healthy, "stuck_ms": 0}
                 self.world.feed(LaneSeen(now_ms=self.world.now_ms, incarnation=child.incarnation, **facts))
         self.count_suspects(0)
