@@ -1,6 +1,7 @@
 # Everything from a fresh clone: needs make and one CPython >= 3.11; the rest is installed into .venv, from the constraints.
 
-PYTHON = $(shell .ci/find-python 3.11 3.12 3.13 3.14)
+VERSIONS = 3.11 3.12 3.13
+PYTHON = $(shell .ci/find-python $(VERSIONS) 3.14)
 BIN = .venv/bin
 PYTEST = $(BIN)/python -m pytest -q
 # The box waits more than it computes: tests start processes and wait for them, so four at once suit two cores.
@@ -12,7 +13,9 @@ TWO_AT_ONCE = -n 2 --dist loadgroup
 SHORT = $(wildcard tests/options tests/core tests/workflows tests/testing tests/store \
     $(addprefix tests/engine/test_,attribution.py foreign_frames.py stacks.py standing.py watchdog.py))
 
-.PHONY: venv run demo test lint types layers tests beside core others nightly bench clean
+OTHERS = $(addprefix other-,$(VERSIONS))
+
+.PHONY: venv run demo test lint types layers tests beside core others $(OTHERS) nightly bench clean
 ifneq ($(MAKECMDGOALS),tests beside)
 .NOTPARALLEL:
 endif
@@ -44,24 +47,26 @@ layers: venv
 tests: venv
 	$(PYTEST) $(AT_ONCE) --ignore=tests/face --ignore=tests/core
 
-# What computes has the processors while the tests wait, and gives way to them. It is heard when it has ended.
+# What computes has the processors while the tests wait, and gives way to them. Each part is heard when it has ended.
+# Whoever ends make with SIGTERM ends all below it: make tells the process of each recipe, so none of these may be a
+# shell that waits for another, since it would end alone.
 beside: venv
-	@told=$$(nice -n 5 $(MAKE) --no-print-directory types layers core others 2>&1); code=$$?; printf "%s\n" "$$told"; exit $$code
+	@nice -n 5 $(MAKE) --no-print-directory --output-sync=target types layers core others
 
 core: venv
 	$(PYTEST) tests/core --cov=pyrula_runtime.core --cov-branch --cov-fail-under=100
 
-others: venv
+others: $(OTHERS)
+
+$(OTHERS): other-%: venv
 	@own=$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
-	for version in 3.11 3.12 3.13; do \
-	    if [ $$version = $$own ]; then echo "CPython $$version: had the full set"; continue; fi; \
-	    if ! path=$$(.ci/find-python $$version); then echo "CPython $$version: not installed, left out"; continue; fi; \
-	    echo "CPython $$version: $$path, short set"; \
-	    $(MAKE) --no-print-directory short-$$version || exit 1; \
-	done
+	if [ $* = $$own ]; then echo "CPython $*: had the full set"; exit; fi; \
+	if ! path=$$(.ci/find-python $*); then echo "CPython $*: not installed, left out"; exit; fi; \
+	echo "CPython $*: $$path, short set"; \
+	exec $(MAKE) --no-print-directory short-$*
 
 short-%: .venv-%/.installed
-	TEST_SITES=model,sqlite $(<D)/bin/python -m pytest -q $(TWO_AT_ONCE) --ignore=tests/store/valkey $(SHORT)
+	env TEST_SITES=model,sqlite $(<D)/bin/python -m pytest -q $(TWO_AT_ONCE) --ignore=tests/store/valkey $(SHORT)
 
 # Soaks outlast the limit for one test, so it is lifted here and nowhere else.
 nightly: venv
