@@ -47,11 +47,12 @@ layers: venv
 tests: venv
 	$(PYTEST) $(AT_ONCE) --ignore=tests/face --ignore=tests/core
 
-# What computes has the processors while the tests wait, and gives way to them. Each part is heard when it has ended.
+# What computes has the processors while the tests wait, and gives way to them. Each part is heard when it has ended, and
+# one that fails hides no other.
 # Whoever ends make with SIGTERM ends all below it: make tells the process of each recipe, so none of these may be a
 # shell that waits for another, since it would end alone.
 beside: venv
-	@nice -n 5 $(MAKE) --no-print-directory --output-sync=target types layers core others
+	@nice -n 5 $(MAKE) --no-print-directory --keep-going --output-sync=target types layers core others
 
 core: venv
 	$(PYTEST) tests/core --cov=pyrula_runtime.core --cov-branch --cov-fail-under=100
