@@ -10,9 +10,8 @@ AT_ONCE = -n 4 --dist loadgroup
 TWO_AT_ONCE = -n 2 --dist loadgroup
 # What must hold on every CPython: the rules, the API, also for tests, the stores, on the embedded store, and whatever
 # depends on how CPython is made inside.
-SHORT = $(wildcard tests/options tests/core tests/workflows tests/testing tests/store \
-    $(addprefix tests/engine/test_,attribution.py foreign_frames.py stacks.py standing.py watchdog.py))
-
+SHORT = tests/options tests/core tests/workflows tests/testing tests/store \
+    $(addprefix tests/engine/test_,attribution.py foreign_frames.py stacks.py standing.py watchdog.py)
 OTHERS = $(addprefix other-,$(VERSIONS))
 
 .PHONY: venv run demo test lint types layers tests beside core others $(OTHERS) nightly bench clean
@@ -39,7 +38,7 @@ lint: venv
 	$(BIN)/ruff format --check .
 
 types: venv
-	$(BIN)/mypy pyrula pyrula_runtime pyrula_supervisor $(wildcard tests examples benchmarks)
+	$(BIN)/mypy pyrula pyrula_runtime pyrula_supervisor tests examples benchmarks
 
 layers: venv
 	$(PYTEST) tests/face
