@@ -65,7 +65,8 @@ $(OTHERS): other-%: venv
 	echo "CPython $*: $$path, short set"; \
 	exec $(MAKE) --no-print-directory short-$*
 
-short-%: .venv-%/.installed
+# Its files are prerequisites, so make names one that is not there: several processes of pytest only find no tests.
+short-%: .venv-%/.installed $(SHORT)
 	env TEST_SITES=model,sqlite $(<D)/bin/python -m pytest -q $(TWO_AT_ONCE) --ignore=tests/store/valkey $(SHORT)
 
 # Soaks outlast the limit for one test, so it is lifted here and nowhere else.
