@@ -58,15 +58,15 @@ core: venv
 
 others: $(OTHERS)
 
-$(OTHERS): other-%: venv
+# The files are prerequisites, so make names one that is not there: pytest in several processes only finds no tests.
+$(OTHERS): other-%: venv $(SHORT)
 	@own=$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
 	if [ $* = $$own ]; then echo "CPython $*: had the full set"; exit; fi; \
 	if ! path=$$(.ci/find-python $*); then echo "CPython $*: not installed, left out"; exit; fi; \
 	echo "CPython $*: $$path, short set"; \
 	exec $(MAKE) --no-print-directory short-$*
 
-# Its files are prerequisites, so make names one that is not there: several processes of pytest only find no tests.
-short-%: .venv-%/.installed $(SHORT)
+short-%: .venv-%/.installed
 	env TEST_SITES=model,sqlite $(<D)/bin/python -m pytest -q $(TWO_AT_ONCE) --ignore=tests/store/valkey $(SHORT)
 
 # Soaks outlast the limit for one test, so it is lifted here and nowhere else.
