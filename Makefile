@@ -6,7 +6,7 @@ BIN = .venv/bin
 PYTEST = $(BIN)/python -m pytest -q
 # The box waits more than it computes: tests start processes and wait for them, so four at once suit two cores.
 AT_ONCE = -n 4 --dist loadgroup
-# Beside them go those that compute.
+# Tests that compute go beside them, two at once: there is little left for more.
 TWO_AT_ONCE = -n 2 --dist loadgroup
 # What must hold on every CPython: the rules, the API, also for tests, the stores, on the embedded store, and whatever
 # depends on how CPython is made inside.
@@ -19,7 +19,7 @@ ifneq ($(MAKECMDGOALS),tests beside)
 .NOTPARALLEL:
 endif
 .PRECIOUS: .venv-%/.installed
-# Every process of the tests would compile all of them anew.
+# With PYTHONDONTWRITEBYTECODE set, every process of the tests would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
 venv: .venv/.installed
