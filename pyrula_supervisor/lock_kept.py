@@ -17,30 +17,40 @@ from pyrula_supervisor import ladder
 # how many times as long as LOCK_MS a starved worker may keep the lock at most
 STARVED_FACTOR = 4
 _STOPPED = frozenset({Verdict.stopped, Verdict.frozen})
+# the watchdog's last beat, and the run and the number of its code that has the lane
+Moved = tuple[int | None, str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockKept:
     """For how long one tenure has lasted in a standstill (ms): as far as that counts, and by the clock on the wall.
 
-    `since_ms` is since when the worker wants or has the lock, by its box; 0: it does not. `looked_ms` is the last look.
+    `since_ms` is since when the worker wants or has the lock, by its box; 0: it does not. `looked_ms` is the last look,
+    and `moved` what it found that only a worker that goes on changes.
     """
 
     for_ms: int = 0
     wall_ms: int = 0
     since_ms: int = 0
     looked_ms: int = 0
+    moved: Moved = (None, "", 0)
 
     def then(self, before: Sample, after: Sample, stuck: Stuck, since_ms: int, has_it: Callable[[], bool]) -> LockKept:
         """After one more look, by which that is stuck. `has_it` asks the kernel whether the worker has the lock."""
-        anew = LockKept(since_ms=since_ms, looked_ms=after.at_ms)
+        anew = LockKept(since_ms=since_ms, looked_ms=after.at_ms, moved=_moved(after))
         verdict = stuck.verdict
         if not since_ms or verdict in MOVING or verdict is Verdict.blocked:
             return anew
-        now = replace(self, looked_ms=after.at_ms) if since_ms == self.since_ms else anew
+        stands = (since_ms, anew.moved) == (self.since_ms, self.moved)
+        now = replace(self, looked_ms=after.at_ms) if stands else anew
         if not ladder.keeps_lock(verdict, mute=stuck.still_held(after) is not None) or not has_it():
             return now
         wall_ms = max(0, after.at_ms - max(self.looked_ms, since_ms) - after.late_ms)
         least_ms = round(max(counted_ms(before, after), wall_ms / STARVED_FACTOR))
         for_ms = wall_ms if verdict in _STOPPED else min(wall_ms, least_ms)
         return replace(now, for_ms=now.for_ms + for_ms, wall_ms=now.wall_ms + wall_ms)
+
+
+def _moved(look: Sample) -> Moved:
+    # code of no run has a number only as long as the watchdog asks for it
+    return look.watch_beat_ms, look.run_id, (look.entries or 0) if look.run_id else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -95,10 +96,36 @@ def test_whoever_is_starved_and_was_not_seen_to_have_the_gil_is_only_slow() -> N
 
 def test_once_the_watchdog_has_run_starvation_is_only_that_again() -> None:
     eye = Eye()
-    kept = eye.look(HELD, STARVED)
-    assert kept.wall_ms == 500
+    assert eye.look(HELD, STARVED).wall_ms == 500
     eye.look(STARVED, beats=True)
-    assert (eye.look(*[STARVED] * 100).for_ms, eye.lock.wall_ms) == (kept.for_ms, 500)
+    assert eye.look(*[STARVED] * 100).wall_ms == 0
+
+
+def test_what_was_before_the_worker_moved_is_not_held_against_it() -> None:
+    """Twice it had the GIL for less than is too long, and let it go between."""
+    eye = Eye()
+    assert LOCK_MS > eye.look(*[HELD] * 7).for_ms > 1_700
+    eye.look(STARVED, beats=True)
+    eye.look(*[STARVED] * 100)
+    assert eye.look(HELD, HELD).for_ms < 600
+
+
+@pytest.mark.parametrize("next_code", [{"run_id": "R2"}, {"entries": 8}, {"run_id": "", "entries": 0}])
+@pytest.mark.parametrize("does", [HELD, STANDS])
+def test_other_code_on_the_lane_begins_anew(does: tuple[Use, Use], next_code: dict[str, Any]) -> None:
+    """The watchdog has not run since, but the lane has."""
+    eye = Eye()
+    assert eye.look(*[does] * 7).wall_ms == 7 * SPAN_MS
+    eye.before = replace(eye.before, **next_code)
+    assert eye.look(does, does).wall_ms == 2 * SPAN_MS
+
+
+def test_a_number_that_the_idle_lane_of_a_stopped_worker_seems_to_get_is_no_sign_of_life() -> None:
+    eye = Eye()
+    eye.before = replace(FIRST, run_id="", entries=0)
+    assert eye.look(*[STANDS] * 4).wall_ms == 4 * SPAN_MS
+    eye.before = replace(eye.before, entries=T - 1_000)
+    assert eye.look(STANDS).wall_ms == 5 * SPAN_MS
 
 
 def test_a_worker_that_moves_on_begins_anew() -> None:
@@ -122,7 +149,7 @@ def test_whoever_only_wants_the_lock_keeps_nobody_out() -> None:
     eye.has_it = True
     assert eye.look(HELD).wall_ms == SPAN_MS
     eye.since_ms = 0
-    assert eye.look(HELD) == LockKept(looked_ms=eye.before.at_ms)
+    assert (eye.look(HELD).wall_ms, eye.lock.since_ms) == (0, 0)
 
 
 def test_what_the_observer_missed_does_not_count() -> None:
