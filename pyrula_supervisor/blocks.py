@@ -32,8 +32,11 @@ def seen(draft: Draft, event: LaneSeen) -> None:
         return
     # a look that came late does not know who was stopped
     silent_ms = child.silent_ms if event.verdict is Verdict.observer_late else event.silent_ms
-    child = draft.change(child, mute=ladder.is_mute(event.verdict, before=child.mute), silent_ms=silent_ms)
-    if event.lock_ms >= ladder.LOCK_MS and ladder.keeps_lock(event.verdict, mute=child.mute):
+    keeps_lock = event.lock_ms >= ladder.LOCK_MS
+    # such a one has its GIL held if it is not stopped, though a stop may have lain between
+    mute = ladder.is_mute(event.verdict, before=child.mute or keeps_lock)
+    child = draft.change(child, mute=mute, silent_ms=silent_ms)
+    if keeps_lock:
         sentences.keeps_lock(draft, draft.change(child, seen=event))
     elif event.stuck_ms == 0 and silent_ms and event.verdict not in MOVING:
         return  # what the child has said of itself is not over because it is silent

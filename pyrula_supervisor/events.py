@@ -93,9 +93,9 @@ class LaneSeen:
 
     `stuck_ms` counts only time in which the worker could run; 0: the lane turns again. The place is empty for code of
     no run, and if some thread keeps the GIL of which nobody can tell whose it is (`unknown`). `lock_ms` is how long the
-    worker has stood still with the store's write lock, as far as that counts, and `lock_wall_ms` by the clock on the
-    wall. `silent_ms` is by that clock for how long its watchdog has not run; 0: not for long, or it is stopped or
-    frozen: then its locks may lapse.
+    worker has stood still with the store's write lock, as far as that is held against it, which `lock_kept` alone
+    decides; `lock_wall_ms` is the same by the clock on the wall. `silent_ms` is by that clock for how long its watchdog
+    has not run; 0: not for long, or it is stopped or frozen: then its locks may lapse.
     """
 
     now_ms: int

@@ -70,18 +70,8 @@ def next_ms(stuck_ms: int, policy: Policy) -> int | None:
     return min((height_ms - stuck_ms for height_ms in ahead), default=None)
 
 
-# verdicts in which nobody can be made to let go of the store's write lock
-_KEEPS_LOCK = MUTE | {Verdict.stopped, Verdict.frozen}
 # verdicts that say that the worker can speak, or that nobody is to speak for it; the others say nothing of that
 _SAYS = MOVING | {Verdict.blocked, Verdict.stopped, Verdict.frozen}
-
-
-def keeps_lock(verdict: Verdict, *, mute: bool) -> bool:
-    """Whether a worker with this verdict keeps whatever lock it has, until somebody outside ends that.
-
-    One that is starved may let go of it when it gets a CPU; not so if it was `mute` before, and is so still.
-    """
-    return verdict in _KEEPS_LOCK or (mute and verdict is Verdict.starved)
 
 
 def is_mute(verdict: Verdict, *, before: bool) -> bool:

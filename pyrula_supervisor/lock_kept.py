@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from pyrula_runtime.core.standstill import MOVING, Sample, Stuck, Verdict, counted_ms
-from pyrula_supervisor import ladder
+from pyrula_runtime.core.standstill import MOVING, MUTE, Sample, Stuck, Verdict, counted_ms
 
 # how many times as long as LOCK_MS a starved worker may keep the lock at most
 STARVED_FACTOR = 4
@@ -43,12 +42,21 @@ class LockKept:
             return anew
         stands = (since_ms, anew.moved) == (self.since_ms, self.moved)
         now = replace(self, looked_ms=after.at_ms) if stands else anew
-        if not ladder.keeps_lock(verdict, mute=stuck.still_held(after) is not None) or not has_it():
+        if not _keeps(stuck, after) or not has_it():
             return now
         wall_ms = max(0, after.at_ms - max(self.looked_ms, since_ms) - after.late_ms)
         least_ms = round(max(counted_ms(before, after), wall_ms / STARVED_FACTOR))
         for_ms = wall_ms if verdict in _STOPPED else min(wall_ms, least_ms)
         return replace(now, for_ms=now.for_ms + for_ms, wall_ms=now.wall_ms + wall_ms)
+
+
+def _keeps(stuck: Stuck, look: Sample) -> bool:
+    """Whether a worker with that verdict lets go of nothing until somebody outside makes it.
+
+    One that is starved may do so when it gets a CPU, unless its GIL was held before, and nothing has moved since.
+    """
+    held_before = stuck.still_held(look) is not None
+    return stuck.verdict in MUTE | _STOPPED or (stuck.verdict is Verdict.starved and held_before)
 
 
 def _moved(look: Sample) -> Moved:

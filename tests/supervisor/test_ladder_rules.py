@@ -65,9 +65,6 @@ def test_who_stands_in_for_whom(verdict: Verdict) -> None:
     unknown = verdict in (Verdict.starved, Verdict.collecting, Verdict.observer_late)
     assert ladder.is_mute(verdict, before=True) is (held or unknown)
     assert ladder.is_mute(verdict, before=False) is held
-    keeps = held or verdict in (Verdict.stopped, Verdict.frozen)
-    assert ladder.keeps_lock(verdict, mute=False) is keeps
-    assert ladder.keeps_lock(verdict, mute=True) is (keeps or verdict is Verdict.starved)
 
 
 def test_a_policy_is_made_of_the_workers_options() -> None:

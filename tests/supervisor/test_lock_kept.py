@@ -94,6 +94,21 @@ def test_whoever_is_starved_and_was_not_seen_to_have_the_gil_is_only_slow() -> N
     assert eye.stuck.verdict is Verdict.starved
 
 
+@pytest.mark.parametrize("stops", [[STANDS], [STANDS] * 3])
+def test_a_stop_between_does_not_let_off_who_has_the_gil(stops: list[tuple[Use, Use]]) -> None:
+    eye = Eye()
+    eye.look(HELD, HELD, *stops)
+    while eye.lock.for_ms < LOCK_MS:
+        former = eye.lock
+        eye.look(STARVED)
+        assert eye.lock.for_ms > former.for_ms
+    assert eye.stuck.verdict is Verdict.starved
+
+
+def test_a_slow_writer_keeps_the_lock_by_right() -> None:
+    assert Eye().look(*[SLOW] * 40, beats=True).for_ms == 0
+
+
 def test_once_the_watchdog_has_run_starvation_is_only_that_again() -> None:
     eye = Eye()
     assert eye.look(HELD, STARVED).wall_ms == 500

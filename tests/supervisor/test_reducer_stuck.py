@@ -165,12 +165,17 @@ def test_whoever_is_starved_with_the_stores_lock_and_the_gil_is_told_of_by_the_c
     assert "is killed: it stood still for 8.2 s with the store's write lock, at /srv/app.py:9 in slow" in on.logged
 
 
-def test_whoever_is_only_starved_with_the_stores_lock_is_left_alone() -> None:
+def test_a_stop_between_does_not_make_a_worker_forgotten_whose_gil_is_held() -> None:
     on = running(procs=1)
     (worker,) = on.of()
-    look(on, worker, 0, Verdict.starved, lock_ms=4_000, lock_wall_ms=16_000)
-    on.wait(1_000)
-    assert on.killed == []
+    look(on, worker, 0, HELD, lock_ms=500, lock_wall_ms=500)
+    look(on, worker, 0, Verdict.stopped, lock_ms=1_500, lock_wall_ms=1_500)
+    look(on, worker, 0, Verdict.starved, lock_ms=1_600, lock_wall_ms=1_900)
+    assert on.done(TakeStack) == []
+    look(on, worker, 0, Verdict.starved, lock_ms=2_100, lock_wall_ms=3_900)
+    assert on.done(TakeStack)
+    on.say(worker, Stack(incarnation=worker.name, text=STACK))
+    assert on.killed == [worker.name]
 
 
 def test_what_was_seen_of_a_block_goes_into_the_finding_of_a_frozen_store() -> None:
@@ -182,14 +187,6 @@ def test_what_was_seen_of_a_block_goes_into_the_finding_of_a_frozen_store() -> N
     on.settle()
     found = finding_of(on, worker.name)
     assert (found.cause, found.line, found.stack) == ("store_frozen", "/srv/app.py:9 in slow", STACK)
-
-
-def test_a_slow_writer_is_not_killed_for_its_lock() -> None:
-    on = running(procs=1)
-    (worker,) = on.of()
-    look(on, worker, 4_000, FREE, lock_ms=4_000)
-    on.wait(1_000)
-    assert on.killed == []
 
 
 def test_a_lane_that_waits_is_no_line_to_blame_for_memory() -> None:
