@@ -44,7 +44,7 @@ class LockKept:
         now = replace(self, looked_ms=after.at_ms) if stands else anew
         if not _keeps(stuck, after) or not has_it():
             return now
-        wall_ms = max(0, after.at_ms - max(self.looked_ms, since_ms) - after.late_ms)
+        wall_ms = max(0, after.at_ms - max(before.at_ms, self.looked_ms, since_ms) - after.late_ms)
         least_ms = round(max(counted_ms(before, after), wall_ms / STARVED_FACTOR))
         for_ms = wall_ms if verdict in _STOPPED else min(wall_ms, least_ms)
         return replace(now, for_ms=now.for_ms + for_ms, wall_ms=now.wall_ms + wall_ms)

@@ -167,6 +167,13 @@ def test_whoever_only_wants_the_lock_keeps_nobody_out() -> None:
     assert (eye.look(HELD).wall_ms, eye.lock.since_ms) == (0, 0)
 
 
+def test_time_before_the_first_look_was_seen_by_nobody() -> None:
+    """By its box the worker may have wanted the lock long before it had it."""
+    eye = Eye()
+    eye.since_ms = T - 60_000
+    assert eye.look(STANDS).wall_ms == SPAN_MS
+
+
 def test_what_the_observer_missed_does_not_count() -> None:
     eye = Eye()
     eye.look(STANDS)
