@@ -8,6 +8,9 @@ from typing import Any
 
 from pyrula_runtime.core.standstill import NOT_STUCK, Sample, Stuck, ThreadSample
 
+# what a thread does between two looks: its state at the end, CPU, wait for one (ms), slices
+Use = tuple[str, float, float, int]
+
 SPAN_MS = 1_000
 BEFORE = Sample(
     at_ms=10_000,
@@ -31,13 +34,13 @@ def used(before: ThreadSample, state: str, cpu_ms: float, wait_ms: float, slices
 
 
 def after(
-    lane: tuple[str, float, float, int] = ("S", 0, 0, 0),
-    watch: tuple[str, float, float, int] = ("S", 0.1, 1, 4),
+    lane: Use = ("S", 0, 0, 0),
+    watch: Use = ("S", 0.1, 1, 4),
     *,
     beat_age_ms: int = 100,
     **fields: Any,
 ) -> Sample:
-    """The next sample; of a thread its state and how much it used meanwhile."""
+    """The next sample."""
     at_ms = BEFORE.at_ms + SPAN_MS
     sample = replace(
         BEFORE,

@@ -10,6 +10,7 @@ import pytest
 from pyrula_runtime.core.standstill import NOT_STUCK, Sample, ThreadSample, Verdict
 from pyrula_supervisor.ladder import LOCK_MS
 from pyrula_supervisor.lock_kept import STARVED_FACTOR, LockKept
+from tests.core.samples import Use, used
 
 T, SPAN_MS = 10_000, 250
 FIRST = Sample(
@@ -21,8 +22,7 @@ FIRST = Sample(
     watch=ThreadSample(state="R"),
 )
 
-# what lane and watchdog do between two looks: CPU, wait for one (ms), slices, and the state at the end
-Use = tuple[str, float, float, int]
+# what lane and watchdog do between two looks
 SPINS: Use = ("R", 240, 5, 10)
 ASKS: Use = ("S", 1.5, 2, 220)
 HAS_NO_CPU: Use = ("R", 0, 250, 0)
@@ -30,13 +30,6 @@ SLEEPS: Use = ("S", 0, 0, 1)
 STOPPED: Use = ("T", 0, 0, 0)
 
 HELD, STARVED, SLOW, STANDS = (SPINS, ASKS), (HAS_NO_CPU, HAS_NO_CPU), (SPINS, SLEEPS), (STOPPED, STOPPED)
-
-
-def used(thread: ThreadSample, use: Use) -> ThreadSample:
-    state, cpu_ms, wait_ms, slices = use
-    return ThreadSample(
-        state=state, cpu_ms=thread.cpu_ms + cpu_ms, wait_ms=thread.wait_ms + wait_ms, slices=thread.slices + slices
-    )
 
 
 class Eye:
@@ -59,8 +52,8 @@ class Eye:
                 at_ms=at_ms,
                 late_ms=late_ms,
                 watch_beat_ms=at_ms - 10 if beats else before.watch_beat_ms,
-                lane=used(before.lane, lane),
-                watch=used(before.watch, watch),
+                lane=used(before.lane, *lane),
+                watch=used(before.watch, *watch),
             )
             self.stuck = self.stuck.then(before, after)
             self.lock = self.lock.then(before, after, self.stuck, self.since_ms, lambda: self.has_it)
