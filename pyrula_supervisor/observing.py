@@ -194,13 +194,17 @@ class _Watched:
         return (self._peephole.threads() if self._peephole else None) or ()
 
     def _note_unknown(self) -> None:
-        """Once nobody could tell who keeps the GIL it is so until somebody can, or something moves."""
+        """Once nobody could tell who keeps the GIL it is so until somebody can, or something moves.
+
+        Nor can anybody if the lane stands still, and code and threads have had their turns.
+        """
         verdict = self.stuck.verdict
         if verdict in MOVING or verdict is Verdict.blocked:
             self._is_lanes = self._unknown = False
         elif verdict is Verdict.held_elsewhere:
             self._unknown = True
         self._unknown = self._unknown and not (self.stuck.entries or self._is_lanes)
+        self._unknown = self._unknown or self.stuck.is_nobodys
 
     def _tell(self, now_ms: int) -> LaneSeen | None:
         stuck_ms = int(self.stuck.for_ms)

@@ -49,7 +49,8 @@ WAITING_SLICE_MS = 0.2
 # when a thread that nobody can name has had the GIL for so long in a row, it is taken for what keeps the worker
 OTHERS_MS = 1_500
 # when it cannot be told for so long in a row, and for as long as it could before, whether a thread that was known to
-# keep the GIL has it still, that is known no more: its time would stand still, and the worker with it for ever
+# keep the GIL has it still, that is known no more: its time would stand still, and the worker with it for ever; and
+# for the same reason when the lane has not turned for so much longer than anybody can be shown to have kept it
 NAMELESS_MS = 10_000
 # where a thread has just had the GIL for MUTE_MS or longer, others may have it for less, unseen: then code that asks
 # for it in vain looks like code that keeps the lane, until there was no such thread for so long
@@ -211,13 +212,14 @@ def gil_holder(span_ms: int, threads: Mapping[int, tuple[ThreadSample, ThreadSam
 class LaneKept:
     """Whose code has the lane, and for how long: until another thread had the GIL last, and since then; ms that count.
 
-    0 entries: nobody's.
+    0 entries: nobody's. `still_ms` is for how long the lane has not turned, whoever had the GIL meanwhile.
     """
 
     run_id: str = ""
     entries: int = 0
     former_ms: float = 0.0
     since_ms: float = 0.0
+    still_ms: float = 0.0
 
     @property
     def for_ms(self) -> float:
@@ -230,6 +232,10 @@ class LaneKept:
         """The same if that look found the same code, else that."""
         found = (look.run_id, look.entries or 0)
         return self if found == (self.run_id, self.entries) else LaneKept(run_id=found[0], entries=found[1])
+
+    def stands(self, ms: float) -> LaneKept:
+        """It has been there for longer, by whosever doing."""
+        return replace(self, still_ms=self.still_ms + ms) if self.entries else self
 
     def more(self, ms: float) -> LaneKept:
         """It goes on."""
@@ -279,8 +285,9 @@ class Stuck:
     """What has kept a worker, and for how long: its lane, and beside that a thread that has the GIL.
 
     Each has a count of its own; `run_id`, `entries` and `for_ms` are of the longer one, named as the black box does.
-    With 0 entries nobody knows whose it is, or nothing is stuck. `held` is the last verdict by which somebody held the
-    GIL, and `held_beat_ms` when the watchdog had run last by then.
+    With 0 entries nobody knows whose it is, or nothing is stuck. It is nobody's, too, where both counts begin anew
+    again and again, and the lane turns as little as if one of them grew (`is_nobodys`). `held` is the last verdict by
+    which somebody held the GIL, and `held_beat_ms` when the watchdog had run last by then.
     """
 
     verdict: Verdict = Verdict.healthy
@@ -291,15 +298,21 @@ class Stuck:
 
     @property
     def run_id(self) -> str:
-        return self._longer.run_id
+        return "" if self.is_nobodys else self._longer.run_id
 
     @property
     def entries(self) -> int:
-        return self._longer.entries
+        return 0 if self.is_nobodys else self._longer.entries
 
     @property
     def for_ms(self) -> float:
-        return self._longer.for_ms
+        return self.lane.still_ms if self.is_nobodys else self._longer.for_ms
+
+    @property
+    def is_nobodys(self) -> bool:
+        """Whether the lane has not turned for much longer than anybody can be shown to have kept it, or the GIL."""
+        shown_ms = self._longer.for_ms
+        return self.lane.still_ms - shown_ms > max(NAMELESS_MS, shown_ms)
 
     @property
     def mute(self) -> bool:
@@ -318,9 +331,10 @@ class Stuck:
             return replace(NOT_STUCK, verdict=verdict)
         if verdict not in COUNTING:
             return replace(self, verdict=verdict)
-        lane, ms = self.lane.at(after), counted_ms(before, after)
+        ms, is_same = counted_ms(before, after), self.lane.at(after) is self.lane
+        lane = self.lane.at(after).stands(ms)
         if verdict is Verdict.held_elsewhere or self._has_it_still(after):
-            gil = (self.gil if lane is self.lane else GilKept()).more(holder, ms)
+            gil = (self.gil if is_same else GilKept()).more(holder, ms)
             lane = lane.interrupted() if gil.is_sure else lane
             return Stuck(verdict=Verdict.held_elsewhere, lane=lane, gil=gil)._hold(after)
         now = Stuck(verdict=verdict, lane=lane.more(ms))

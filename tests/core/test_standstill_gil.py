@@ -10,6 +10,7 @@ import pytest
 
 from pyrula_runtime.core.standstill import (
     MOVING,
+    NAMELESS_MS,
     NOT_STUCK,
     OTHERS_MS,
     UNSEEN_MS,
@@ -17,6 +18,7 @@ from pyrula_runtime.core.standstill import (
     Sample,
     Stuck,
     Verdict,
+    counted_ms,
     from_beginning,
 )
 from tests.core.samples import (
@@ -26,6 +28,7 @@ from tests.core.samples import (
     HELD_ELSEWHERE,
     IDLE,
     MUTE_MS,
+    NEXT,
     SPAN_MS,
     WAITS_FOR_GIL,
     WANTS_GIL,
@@ -136,11 +139,52 @@ def test_code_that_waits_for_the_gil_again_and_again_has_not_blocked_the_lane(
     """Some of the times for which another has it are too short to be seen, or are seen at their end."""
     chance = random.Random(seed)
     series = [sample for _ in range(200) for sample in [after()] * chance.randint(1, 4) + ASIDE]
-    stuck = NOT_STUCK
+    stuck, counted = NOT_STUCK, 0.0
     for before, sample in pairwise(looks(*series)):
         stuck = stuck.then(before, sample, holder)
         assert stuck.lane.for_ms < UNSEEN_MS
+        counted += counted_ms(before, sample)
+        if counted > NAMELESS_MS + UNSEEN_MS:
+            assert (stuck.run_id, stuck.entries, stuck.is_nobodys) == ("", 0, True)
+            assert stuck.for_ms == pytest.approx(counted), "but the lane stands still, and that has an end"
     assert OTHERS_MS < 2 * SPAN_MS < UNSEEN_MS
+
+
+IN_TURNS = [*[after()] * 4, *ASIDE]
+
+
+def test_a_lane_stands_still_for_nobody_until_it_goes_round() -> None:
+    series = looks(*IN_TURNS * 9, after(**NEXT), after(**NEXT))
+    stuck = watched(series[:-2])
+    assert (stuck.for_ms > 50_000, stuck.is_nobodys) == (True, True)
+    moved = stuck.then(series[-3], series[-2])
+    assert (moved.for_ms, moved.is_nobodys) == (0, False)
+    assert moved.then(series[-2], series[-1]).for_ms == SPAN_MS
+
+
+def test_a_stop_does_not_count_for_a_lane_that_stands_still_for_nobody() -> None:
+    stopped = after(lane=("T", 0, 0, 0), watch=("T", 0, 0, 0), **MUTE_MS)
+    before, then = watched(looks(*IN_TURNS * 9)), watched(looks(*IN_TURNS * 9, *[stopped] * 90))
+    assert (then.for_ms, then.is_nobodys) == (before.for_ms, True)
+
+
+def test_code_that_was_seen_to_keep_the_lane_is_named_until_it_is_not_for_as_long_again() -> None:
+    stuck, named = watched(looks(*[after()] * 30)), 0
+    while stuck.entries:
+        for before, sample in pairwise(looks(*IN_TURNS)):
+            stuck = stuck.then(before, sample)
+        named += len(IN_TURNS)
+    assert 34 < named <= 34 + 2 * len(IN_TURNS)
+    stuck = watched(looks(*[after()] * 30, *IN_TURNS * 9, *[after()] * 70))
+    assert (stuck.run_id, stuck.entries, stuck.is_nobodys) == ("R", 7, False), "no cover for whoever keeps it then"
+
+
+@pytest.mark.parametrize("holder", BRIEFLY)
+def test_an_idle_lane_does_not_stand_still(holder: tuple[str, int] | None) -> None:
+    stuck = watched(looks(*[HELD_ELSEWHERE, HELD_ELSEWHERE, after(**IDLE, beat_age_ms=0)] * 90, HELD_ELSEWHERE), holder)
+    assert (stuck.for_ms, stuck.is_nobodys) == (995, False)
+    stuck = watched(silent(*[HELD_ELSEWHERE] * 90), holder)
+    assert (stuck.entries, stuck.is_nobodys) == (holder[1] if holder else 0, False)
 
 
 NEXT_HOLDS, NEXT_SLEEPS, NEXT_WAITS = (

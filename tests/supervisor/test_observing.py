@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,24 @@ def test_code_that_keeps_the_lane_counts_from_its_own_beginning(eye: Eye) -> Non
     eye.do("box.leave_lane()")
     assert eye.over().run_id == ""
     assert eye.look() is None
+
+
+def test_a_lane_that_stands_still_by_nobodys_doing_is_told_of_as_unknown(eye: Eye) -> None:
+    eye.look()
+    eye.enters(eye.now_ms + 10)
+    while (first := eye.look()) is None:
+        pass
+    # as if threads that are gone by now had had the GIL in between
+    (watched,) = eye.observer._watched.values()
+    kept = replace(watched.stuck.lane, former_ms=4_000, since_ms=0, still_ms=30_000)
+    watched.stuck = replace(watched.stuck, lane=kept)
+    while (told := eye.look()) is None:
+        pass
+    assert (told.run_id, told.entries, told.unknown) == ("", 0, True)
+    assert 30_000 < told.stuck_ms < 40_000
+    eye.do("box.leave_lane()")
+    assert not eye.over().unknown
+    assert (first.run_id, first.unknown) == ("R1", False)
 
 
 def test_steps_that_follow_each_other_are_no_block(eye: Eye) -> None:
