@@ -24,6 +24,8 @@ from pyrula_supervisor.options import Policy
 LISTEN_MS = 250
 # A worker that stands still so long with the store's write lock stops the host; it is killed at once (ms).
 LOCK_MS = 2_000
+# But one that is starved as well would let go of it sooner if it could, so it has at most so many times as long.
+STARVED_FACTOR = 4
 
 
 class Rung(IntEnum):

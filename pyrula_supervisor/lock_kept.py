@@ -8,13 +8,11 @@ has moved since; without that, whoever is starved is only slow, and the lock goe
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from pyrula_runtime.core.standstill import MOVING, MUTE, Sample, Stuck, Verdict, counted_ms
+from pyrula_supervisor.ladder import STARVED_FACTOR
 
-# how many times as long as LOCK_MS a starved worker may keep the lock at most
-STARVED_FACTOR = 4
 _STOPPED = frozenset({Verdict.stopped, Verdict.frozen})
 # the watchdog's last beat, and the run and the number of its code that has the lane
 Moved = tuple[int | None, str, int]
@@ -34,15 +32,15 @@ class LockKept:
     looked_ms: int = 0
     moved: Moved = (None, "", 0)
 
-    def then(self, before: Sample, after: Sample, stuck: Stuck, since_ms: int, has_it: Callable[[], bool]) -> LockKept:
-        """After one more look, by which that is stuck. `has_it` asks the kernel whether the worker has the lock."""
+    def then(self, before: Sample, after: Sample, stuck: Stuck, *, since_ms: int, has_it: bool) -> LockKept:
+        """After one more look, by which that is stuck. `has_it`: the worker does not only want the lock."""
         anew = LockKept(since_ms=since_ms, looked_ms=after.at_ms, moved=_moved(after))
         verdict = stuck.verdict
         if not since_ms or verdict in MOVING or verdict is Verdict.blocked:
             return anew
         stands = (since_ms, anew.moved) == (self.since_ms, self.moved)
         now = replace(self, looked_ms=after.at_ms) if stands else anew
-        if not _keeps(stuck, after) or not has_it():
+        if not _keeps(stuck, after) or not has_it:
             return now
         wall_ms = max(0, after.at_ms - max(before.at_ms, self.looked_ms, since_ms) - after.late_ms)
         least_ms = round(max(counted_ms(before, after), wall_ms / STARVED_FACTOR))

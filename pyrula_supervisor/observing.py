@@ -140,8 +140,9 @@ class _Watched:
         before = _from_last_beat(from_beginning(before, sample), sample)
         holder = self._holder(before, sample)
         self.stuck = self.stuck.then(before, sample, (holder.run_id, holder.entries) if holder else None)
-        lock_since_ms, has_lock = glance.store_lock_since_ms or 0, self._onlooker.keeps_others_out
-        self._lock = self._lock.then(before, sample, self.stuck, lock_since_ms, has_lock)
+        wants_ms = glance.store_lock_since_ms or 0
+        has_lock = wants_ms != 0 and self._onlooker.keeps_others_out()
+        self._lock = self._lock.then(before, sample, self.stuck, since_ms=wants_ms, has_it=has_lock)
         # what was known stays so while it is the same code, though this look could not tell
         known = (each for each in (holder, glance.lane, self._whose) if isinstance(each, Executing))
         self._whose = next((each for each in known if each.entries == self.stuck.entries), None)

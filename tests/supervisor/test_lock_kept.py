@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pyrula_runtime.core.standstill import NOT_STUCK, Sample, ThreadSample, Verdict
-from pyrula_supervisor.ladder import LOCK_MS
-from pyrula_supervisor.lock_kept import STARVED_FACTOR, LockKept
+from pyrula_supervisor.ladder import LOCK_MS, STARVED_FACTOR
+from pyrula_supervisor.lock_kept import LockKept
 from tests.core.samples import Use, used
 
 T, SPAN_MS = 10_000, 250
@@ -56,7 +56,7 @@ class Eye:
                 watch=used(before.watch, *watch),
             )
             self.stuck = self.stuck.then(before, after)
-            self.lock = self.lock.then(before, after, self.stuck, self.since_ms, lambda: self.has_it)
+            self.lock = self.lock.then(before, after, self.stuck, since_ms=self.since_ms, has_it=self.has_it)
             self.before = after
         return self.lock
 
