@@ -1,9 +1,9 @@
 """For how long a worker has kept the embedded store's write lock while nobody could make it let go. Rules alone.
 
 All writers of the host wait meanwhile. Whoever is stopped or frozen has it for as long as the clock on the wall says.
-Whoever has the GIL and hardly a CPU would let go sooner if it could, so of its time that counts in which it could run,
-but a quarter at least. Looks that find it starved after others found the GIL held belong to that, as long as nothing
-has moved since; without that, whoever is starved is only slow, and the lock goes on when it gets a CPU.
+Whoever has the GIL and hardly a CPU would let go sooner if it could: of its time only that counts in which it could
+run, but at least a quarter. Looks that find it starved after others found the GIL held belong to that. Without that,
+whoever is starved is only slow, and the lock goes on when it gets a CPU. Once anything has moved, all begins anew.
 """
 
 from __future__ import annotations
