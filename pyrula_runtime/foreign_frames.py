@@ -1,8 +1,8 @@
 """Where a thread of another process is, read from that process's memory: without its help, and without touching it.
 
 A thread that holds the GIL cannot say where it is. A signal can make it, but the handler runs in the midst of whatever
-the thread does: now and then CPython 3.11 is just making a frame, and the process dies of the question (one in some
-50,000 questions to a busy process). Of being read nothing dies, nothing wakes, and a stopped process is read as well.
+the thread does, and if it is just making a frame the process may die of the question. Of being read nothing dies,
+nothing wakes, and a stopped process is read as well.
 
 Reading needs two things of the process that is read. It tells where its main thread's state lies, and it does so only
 if it could read itself and found what `sys._getframe` says: a build whose structures lie differently (for debugging,
@@ -28,23 +28,30 @@ import types
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pyrula_runtime.core.frames import Frame
+from pyrula_runtime.core.frames import MOST_NAME, Frame
+from pyrula_runtime.cpython_layout import (
+    BEFORE,
+    BY_C,
+    BY_GENERATOR,
+    BYTES,
+    INSTRUCTION,
+    LAYOUTS,
+    NEXT,
+    SIZE,
+    TEXT_STATE,
+    TYPE,
+    Layout,
+)
 
 _LOOKS = 8
 _MOST_FRAMES = 100  # the innermost, as many as `faulthandler` shows
 _MOST_STEPS = 1_000  # from a frame to the one that called it, those that are not shown among them
 _MOST_THREADS = 1_000  # that began before or after the one that is known
-_MOST_CODE = 1 << 24  # bytes of one function's instructions, and of its table of lines
-_MOST_NAME = 4_096  # characters of a name that are read
+_MOST_BYTES = 1 << 24  # of one function's instructions, of its table of lines, of a name
 _NUMBER = struct.Struct("=Q")
 _INT = struct.Struct("=i")
-_INSTRUCTION = 2  # bytes
 _LINELESS = (lambda: None).__code__
 _ENCODINGS = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}  # by the bytes of a character
-
-
-# who owns a frame: a generator, or a call from C, for which it only stands
-_BY_GENERATOR, _BY_C = 1, 3
 
 # a frame, and how many bytes after the beginning of its code the instruction stands that it has come to
 _Call = tuple[Frame, int]
@@ -52,62 +59,6 @@ _Call = tuple[Frame, int]
 
 class _TornError(Exception):
     """What was read is not what it should be: the process has gone on meanwhile, or is gone."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Layout:
-    """Where the fields lie, in bytes from the beginning of each, in a 64-bit release build of one version of CPython.
-
-    Source: its headers cpython/pystate.h, cpython/code.h, cpython/unicodeobject.h and internal/pycore_frame.h.
-    """
-
-    # of a thread's state
-    native_thread_id: int
-    to_frame: tuple[int, ...]  # the pointers to follow, one after the other, to the thread's innermost frame
-    # of a frame
-    code: int
-    previous: int
-    instruction: int = 56
-    owner: int
-    # of a code object
-    first_line: int = 68
-    filename: int = 112
-    name: int = 120
-    lines: int = 136
-    traceable: int
-    instructions: int
-    # of a text: where its characters begin if all of them are ASCII, and if not
-    ascii_text: int = 40
-    other_text: int = 56
-
-    @property
-    def frame(self) -> int:
-        """How much of a frame is read."""
-        return max(self.code, self.previous, self.instruction, self.owner) + _NUMBER.size
-
-
-_LAYOUTS = {
-    (3, 11): _Layout(
-        native_thread_id=160,
-        to_frame=(56, 8),
-        code=32,
-        previous=48,
-        owner=69,
-        first_line=72,
-        traceable=168,
-        instructions=184,
-        ascii_text=48,
-        other_text=72,
-    ),
-    (3, 12): _Layout(
-        native_thread_id=144, to_frame=(56, 0), code=0, previous=8, owner=70, traceable=176, instructions=192
-    ),
-    (3, 13): _Layout(
-        native_thread_id=160, to_frame=(72,), code=0, previous=8, owner=70, traceable=184, instructions=200
-    ),
-}
-# the same in all of them: of any object, of a sequence, of `bytes`, of a text, and of a thread's state
-_TYPE, _SIZE, _BYTES, _TEXT_STATE, _BEFORE, _NEXT = 8, 16, 32, 32, 0, 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,9 +86,13 @@ _TOLD = re.compile(r"^readable (\d+)\.(\d+) 0x([0-9a-f]+) 0x([0-9a-f]+)$", re.MU
 
 
 def own_whereabouts() -> Whereabouts | None:
-    """What to tell of this process, by its main thread; None if it cannot be read reliably."""
+    """What to tell of this process, by its main thread; None if it cannot be read reliably.
+
+    The look at itself proves what it needs: the whole way from a thread's id to names and lines. It meets no frame that
+    has not begun and no text beyond ASCII, so it proves nothing of `owner`, `traceable` and `other_text`.
+    """
     version = sys.version_info[:2]
-    if version not in _LAYOUTS or sys.implementation.name != "cpython" or sys.byteorder != "little":
+    if version not in LAYOUTS or sys.implementation.name != "cpython" or sys.byteorder != "little":
         return None
     state = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThreadState_Get", ctypes.pythonapi))()
     where = Whereabouts(version=version, thread_state=int(state), code_type=id(types.CodeType))
@@ -171,7 +126,7 @@ def frames_of_thread(pid: int, thread_id: int, where: Whereabouts) -> list[Frame
     Empty if that cannot be read: the process or thread is gone, the kernel does not allow it, or it is never still.
     The kernel may have to wait for the lock of the process's memory map, so ask on a thread that may hang.
     """
-    layout = _LAYOUTS.get(where.version)
+    layout = LAYOUTS.get(where.version)
     last: list[Frame] = []
     if layout is None:
         return last
@@ -223,12 +178,12 @@ class _Memory:
 
     def byte_string(self, address: int) -> bytes:
         """What a `bytes` object holds."""
-        return self.bytes_at(address + _BYTES, self._size_of(address, _MOST_CODE))
+        return self.bytes_at(address + BYTES, self._size_of(address, _MOST_BYTES))
 
-    def text(self, address: int, layout: _Layout) -> str:
+    def text(self, address: int, layout: Layout) -> str:
         """What a `str` holds."""
-        size = min(self._size_of(address, _MOST_CODE), _MOST_NAME)
-        state = self.bytes_at(address + _TEXT_STATE, 1)[0]
+        size = min(self._size_of(address, _MOST_BYTES), MOST_NAME + 1)
+        state = self.bytes_at(address + TEXT_STATE, 1)[0]
         width, is_ascii = state >> 2 & 7, state >> 6 & 1
         if width not in _ENCODINGS:
             raise _TornError
@@ -236,7 +191,7 @@ class _Memory:
         return self.bytes_at(begin, size * width).decode(_ENCODINGS[width], errors="replace")
 
     def _size_of(self, address: int, most: int) -> int:
-        size = self.number(address + _SIZE)
+        size = self.number(address + SIZE)
         if size > most:
             raise _TornError
         return size
@@ -248,11 +203,11 @@ class _Reading:
     def __init__(self, memory: _Memory, where: Whereabouts) -> None:
         self._memory = memory
         self._where = where
-        self._layout = _LAYOUTS[where.version]
+        self._layout = LAYOUTS[where.version]
 
     def state_of(self, thread_id: int) -> int:
         """The address of a thread's state."""
-        for towards in (_NEXT, _BEFORE):
+        for towards in (NEXT, BEFORE):
             state = self._where.thread_state
             for _ in range(_MOST_THREADS):
                 if not state:
@@ -276,7 +231,7 @@ class _Reading:
                 _NUMBER.unpack_from(frame, offset)[0] for offset in (layout.code, layout.previous, layout.instruction)
             )
             owner, at = frame[layout.owner], instruction - code - layout.instructions
-            if owner != _BY_C and self._has_begun(code, at, owner):
+            if owner != BY_C and self._has_begun(code, at, owner):
                 # a recursion is at the same few places all along, and each of them may have a table of megabytes
                 if (code, at) not in known:
                     known[code, at] = self._call(code, at)
@@ -285,9 +240,9 @@ class _Reading:
 
     def _has_begun(self, code: int, at: int, owner: int) -> bool:
         """Whether Python itself would show it (`_PyFrame_IsIncomplete`); frames of its own helpers never begin."""
-        if self._memory.number(code + _TYPE) != self._where.code_type:
+        if self._memory.number(code + TYPE) != self._where.code_type:
             raise _TornError
-        return owner == _BY_GENERATOR or at >= self._memory.integer(code + self._layout.traceable) * _INSTRUCTION
+        return owner == BY_GENERATOR or at >= self._memory.integer(code + self._layout.traceable) * INSTRUCTION
 
     def _call(self, code: int, at: int) -> _Call:
         memory, layout = self._memory, self._layout
@@ -304,7 +259,7 @@ def _line(lines: bytes, first: int, at: int) -> int:
     """The line of the instruction that begins `at` bytes after a code's beginning, by its table of lines."""
     if at < 0:
         return first  # it has not begun
-    if at > _MOST_CODE:
+    if at > _MOST_BYTES:
         raise _TornError
     # Python decodes its own table, and in one call: entry by entry, that of a long function would take seconds.
     try:

@@ -19,7 +19,6 @@ from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-_SS_DISABLE = 2
 # what the handler of a fatal signal may use: the kernel saves some thousand bytes there, of wide registers more
 _SIGNAL_STACK = 1 << 16
 # for C libraries that know the call but not its name
@@ -71,18 +70,23 @@ def signal_thread(pid: int, thread_id: int, number: int) -> bool:
 def signal_stack() -> Iterator[None]:
     """In here this thread's signals have a stack of their own, so that the handler can tell that the thread's is full.
 
-    Without one, whoever overflows a thread's stack dies without a word. The main thread gets one of `faulthandler`.
+    Without one, whoever overflows a thread's stack dies without a word. The main thread gets one of `faulthandler`. If
+    there is no memory for it the thread does without.
     """
-    if not IS_LINUX:
+    try:
+        memory = mmap.mmap(-1, _SIGNAL_STACK) if IS_LINUX else None  # the kernel gives pages of it as they are used
+    except OSError:
+        memory = None
+    if memory is None:
         yield
         return
-    memory = mmap.mmap(-1, _SIGNAL_STACK)  # the kernel gives pages of it as they are used: mostly none
     begin = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    _libc().sigaltstack(ctypes.byref(_SignalStack(begin, 0, _SIGNAL_STACK)), None)
+    before = _SignalStack()
+    _libc().sigaltstack(ctypes.byref(_SignalStack(begin, 0, _SIGNAL_STACK)), ctypes.byref(before))
     try:
         yield
     finally:
-        _libc().sigaltstack(ctypes.byref(_SignalStack(None, _SS_DISABLE, 0)), None)
+        _libc().sigaltstack(ctypes.byref(before), None)
 
 
 def start_ticks(pid: int) -> int:

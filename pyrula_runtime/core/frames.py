@@ -20,8 +20,8 @@ _MARKS = re.compile(r"^[\s~^]*$")
 _OF_RUN = re.compile(r"^run (?P<run_id>\S+) ")
 
 
-# characters of a name, or of a line of source, that are kept
-_MOST = 500
+# characters of a name that are kept, as many as `faulthandler` keeps
+MOST_NAME = 500
 # so many equal frames of a recursion are written, as `traceback` does
 _ALIKE = 3
 
@@ -91,7 +91,7 @@ def as_text(frames: Iterable[Frame]) -> str:
 
 def plain(name: str) -> str:
     """A name that can be no more than one: it ends no line or quotation, does nothing to a terminal, is not long."""
-    return printable(name if len(name) <= _MOST else f"{name[:_MOST]}...").replace('"', r"\x22")
+    return printable(name if len(name) <= MOST_NAME else f"{name[:MOST_NAME]}...").replace('"', r"\x22")
 
 
 def printable(text: str) -> str:

@@ -41,6 +41,11 @@ class Dying:
             [sys.executable, str(self.program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
+    @property
+    def lines(self) -> list[str]:
+        """Those of its program."""
+        return self.program.read_text().splitlines()
+
     def said(self) -> str:
         """Its next line."""
         assert self.process.stdout is not None

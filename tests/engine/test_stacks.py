@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import mmap
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -12,6 +14,9 @@ import pytest
 
 from pyrula_runtime import kernel, stacks
 from pyrula_runtime.blackbox.layout import boxes_in
+from pyrula_runtime.engine.lane_thread import LaneThread
+from pyrula_runtime.engine.presence import Unrecorded
+from pyrula_runtime.engine.threads import Threads
 from pyrula_runtime.stacks import CrashNote, crash_of, stack_path
 from pyrula_runtime.users_code import users_line
 from tests.engine.dying import NAME, Dying
@@ -103,6 +108,19 @@ def test_who_overflows_the_stack_is_named_with_the_line(start: Starting, where: 
     assert note is not None
     assert (note.kind, note.what) == ("signal", "SIGSEGV")
     assert note.line.endswith("# the guilty line")
+
+
+def test_without_memory_for_a_signal_stack_threads_do_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(*_: object) -> mmap.mmap:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr(mmap, "mmap", none_left)
+    assert Threads(1, "any").submit(lambda: 1).result() == 1
+    lane = LaneThread(Unrecorded(), print)
+    lane.loop.call_soon(lane.stop)
+    lane.thread.start()
+    lane.thread.join()
+    assert lane.loop.is_closed()
 
 
 def test_a_timer_that_nobody_winds_up_ends_the_process_with_the_lane_first(start: Starting) -> None:

@@ -35,6 +35,7 @@ LINES = """
     pyrula_runtime.blackbox pyrula_runtime.runtime_dir pyrula_runtime.listening pyrula_runtime.looking
     pyrula_runtime.kernel pyrula_runtime.log_lines pyrula_runtime.log_stream pyrula_runtime.leaving
     pyrula_runtime.streams pyrula_runtime.users_code pyrula_runtime.foreign_frames
+    pyrula_runtime.cpython_layout
     pyrula_runtime.core
 """
 DEPTH = {part: depth for depth, line in enumerate(LINES.split("\n")) for part in line.split()}
