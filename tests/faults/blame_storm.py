@@ -162,11 +162,13 @@ class BlameStorm:
         rows = self.supervised.rows("cell")
         chance.shuffle(rows)
         for row in rows:
+            self.supervised.halt(row["pid"])  # or it might hold another run when the blow comes
             runs = self.supervised.runs_of(row)
             if len(runs) == 1 and self._cell_kills[runs[0]] < _CELL_KILLS:
                 self._cell_kills[runs[0]] += 1
                 self.supervised.send(row["pid"], signal.SIGKILL)
                 return
+            self.supervised.send(row["pid"], signal.SIGCONT)
 
     async def _pause_worker(self, chance: random.Random) -> None:
         """Longer than its locks live, as often as not."""

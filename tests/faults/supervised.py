@@ -96,12 +96,20 @@ class Supervised:
         view = read_box(self.box_of(row))
         return [] if view is None or not view.held else [held.run_id for held in view.in_flight]
 
-    def send(self, pid: int, number: signal.Signals) -> None:
-        """A signal to one of its processes, if it still is one."""
+    def send(self, pid: int, number: signal.Signals) -> bool:
+        """A signal to one of its processes; whether it still is one."""
         with contextlib.suppress(psutil.NoSuchProcess):
             process = psutil.Process(pid)
             if process.ppid() == self.pid:
                 process.send_signal(number)
+                return True
+        return False
+
+    def halt(self, pid: int) -> None:
+        """Stop one of its processes, and wait until it stands: one that has a processor goes on for a moment."""
+        is_ours = self.send(pid, signal.SIGSTOP)
+        while is_ours and not _stands(pid):
+            os.sched_yield()
 
     async def ready(self, count: int = 1) -> list[Row]:
         """Wait until so many workers serve."""
@@ -132,3 +140,12 @@ class Supervised:
     def tail(self) -> str:
         """The end of its log."""
         return self.log.read_text(errors="replace")[-3_000:]
+
+
+def _stands(pid: int) -> bool:
+    """Whether a signal has stopped all threads of a process, or it is no more."""
+    try:
+        stats = [(task / "stat").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
+    except OSError:
+        return not Path(f"/proc/{pid}/task").exists()
+    return {stat.rpartition(")")[2].split()[0] for stat in stats} <= {"T", "Z", "X"}

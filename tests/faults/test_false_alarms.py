@@ -75,19 +75,11 @@ class Watched:
         """A worker that is stopped now, and did not just hold the store's write lock: that would be killed for it."""
         while True:
             row = self.workers()[0]
-            self.supervised.send(row["pid"], signal.SIGSTOP)
-            while not _stands(row["pid"]):  # one that has a processor goes on for a moment, and may take the lock in it
-                os.sched_yield()
+            self.supervised.halt(row["pid"])  # or it might take the lock after the look
             view = read_box(self.supervised.box_of(row))
             if view is not None and view.store_lock_since_ms == 0:
                 return row
             self.supervised.send(row["pid"], signal.SIGCONT)
-
-
-def _stands(pid: int) -> bool:
-    """Whether a signal has stopped all threads of a process."""
-    states = [(task / "stat").read_text().rpartition(")")[2].split()[0] for task in Path(f"/proc/{pid}/task").iterdir()]
-    return set(states) == {"T"}
 
 
 # scenarios
@@ -112,7 +104,8 @@ async def starvation(watched: Watched, seconds: float) -> None:
     hogs = [await watched.world.start(role="hog") for _ in range(4)]
     with quota(pids) if _CPU_GROUPS.exists() and os.access(_CPU_GROUPS, os.W_OK) else niceness(pids):
         limit_s = seconds + 120
-        computing = [asyncio.create_task(watched.run("computing", limit_s, times=50)) for _ in range(2)]
+        times = round(max(50, 2 * seconds))  # much more than a hundredth of a processor does in that time
+        computing = [asyncio.create_task(watched.run("computing", limit_s, times=times)) for _ in range(2)]
         await asyncio.sleep(seconds)
         assert not any(task.done() for task in computing), "they had a processor"
     await asyncio.gather(*(hog.kill() for hog in hogs))
