@@ -240,9 +240,14 @@ class _Reading:
 
     def _has_begun(self, code: int, at: int, owner: int) -> bool:
         """Whether Python itself would show it (`_PyFrame_IsIncomplete`); frames of its own helpers never begin."""
-        if self._memory.number(code + TYPE) != self._where.code_type:
+        memory = self._memory
+        if memory.number(code + TYPE) != self._where.code_type or owner > BY_C:
             raise _TornError
-        return owner == BY_GENERATOR or at >= self._memory.integer(code + self._layout.traceable) * INSTRUCTION
+        if owner != BY_GENERATOR and at < memory.integer(code + self._layout.traceable) * INSTRUCTION:
+            return False
+        if at >= memory.number(code + SIZE) * INSTRUCTION:
+            raise _TornError  # what was a frame is something else by now, like that of a call from C that has ended
+        return True
 
     def _call(self, code: int, at: int) -> _Call:
         memory, layout = self._memory, self._layout
