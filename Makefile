@@ -8,10 +8,12 @@ PYTEST = $(BIN)/python -m pytest -q
 AT_ONCE = -n 4 --dist loadgroup
 # Tests that compute go beside them, two at once: there is little left for more.
 TWO_AT_ONCE = -n 2 --dist loadgroup
+# Older makes let parts of what two jobs say stand between each other.
+WHOLE = $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 # What must hold on every CPython: the rules, the API, also for tests, the stores, on the embedded store, and whatever
 # depends on how CPython is made inside.
 SHORT = tests/options tests/core tests/workflows tests/testing tests/store \
-    $(addprefix tests/engine/test_,attribution.py foreign_frames.py stacks.py standing.py watchdog.py)
+    $(addprefix tests/engine/test_,attribution.py foreign_frames.py stacks.py watchdog.py)
 OTHERS = $(addprefix other-,$(VERSIONS))
 
 .PHONY: venv run demo test lint types layers tests beside core others $(OTHERS) nightly bench clean
@@ -51,7 +53,7 @@ tests: venv
 # Whoever ends make with SIGTERM ends all below it: make tells the process of each recipe, so none of these may be a
 # shell that waits for another, since it would end alone.
 beside: venv
-	@nice -n 5 $(MAKE) --no-print-directory --keep-going --output-sync=target types layers core others
+	@nice -n 5 $(MAKE) --no-print-directory --keep-going $(WHOLE) types layers core others
 
 core: venv
 	$(PYTEST) tests/core --cov=pyrula_runtime.core --cov-branch --cov-fail-under=100
