@@ -76,6 +76,6 @@ def restart(*, slot: int, name: str | None) -> int:
 def dump(*, slot: int, name: str | None) -> int:
     """Show what the lane of a slot's worker executes just now.
 
-    Also while it is stuck, and also while it holds the GIL.
+    Also while it is stuck; and while a thread holds the GIL, what that one executes.
     """
     return act(door(name), Request(command="dump", number=slot), tells=False)
