@@ -37,7 +37,9 @@ class Readable:
         """A process, and the thread that it names first."""
         process = Dying(self._folder, code)
         self._ends.callback(process.end)
-        return process, int(process.said())
+        thread_id = int(process.said())
+        assert stack_path(process.folder, NAME).read_text().startswith("readable"), "it could not read itself"
+        return process, thread_id
 
     @staticmethod
     def stack(process: Dying, thread_id: int, pid: int = 0) -> str:
